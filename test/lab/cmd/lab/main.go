@@ -1,0 +1,81 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Command lab runs a fleet of real components on this machine:
+//
+//	lab up [flags]             start it in the background and wait until every cluster is Available
+//	lab down                   end it and remove its directory
+//	lab status                 list its components
+//	lab env                    print shell commands that set KUBECONFIG and PATH
+//	lab logs <component>       print the log of a component
+//	lab stop|start <component> a fault, and its end; also kill, pause, resume
+//
+// Several labs run side by side under different names (--name).
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+type command struct {
+	name string
+	dir  string
+	opts lab.Options
+	args []string
+}
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "lab: %v\n", err)
+		os.Exit(1) //nolint:gocritic // the context has nothing left to do
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name a command: up, down, status, env, logs, stop, start, kill, pause or resume")
+	}
+	c, err := parse(args[1:])
+	if err != nil {
+		return err
+	}
+	verbs := map[string]func(context.Context) error{
+		"up": c.up, "serve": c.serve, "down": c.down, "status": c.status, "env": c.env, "logs": c.logs,
+	}
+	for _, verb := range []string{"stop", "start", "kill", "pause", "resume"} {
+		verbs[verb] = func(ctx context.Context) error { return c.fault(ctx, verb) }
+	}
+	do, ok := verbs[args[0]]
+	if !ok {
+		return fmt.Errorf("unknown command %q: use up, down, status, env, logs, stop, start, kill, pause or resume", args[0])
+	}
+	return do(ctx)
+}
+
+func parse(args []string) (*command, error) {
+	c := &command{}
+	f := flag.NewFlagSet("lab", flag.ContinueOnError)
+	f.StringVar(&c.name, "name", "default", "name of the lab")
+	f.IntVar(&c.opts.ManagedClusters, "managed", 2, "number of managed clusters (up)")
+	f.IntVar(&c.opts.Spokes, "spokes", 0, "number of clusters that OCM does not manage (up)")
+	f.DurationVar(&c.opts.StatusSyncInterval, "status-sync-interval", 10*time.Second, "how often work agents poll status (up)")
+	f.DurationVar(&c.opts.ResyncInterval, "resync-interval", 4*time.Minute, "how often work agents apply everything again (up)")
+	f.BoolVar(&c.opts.KnativeControllers, "knative-controllers", false, "run Knative's controllers, not only its webhooks (up)")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	c.args = f.Args()
+	c.dir = filepath.Join(os.TempDir(), fmt.Sprintf("knative-addon-lab-%d-%s", os.Getuid(), filepath.Base(c.name)))
+	c.opts.Dir = c.dir
+	return c, nil
+}

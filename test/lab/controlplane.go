@@ -1,0 +1,277 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package lab
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/test/lab/pki"
+	"open-cluster-management.io/knative-addon/test/lab/process"
+)
+
+// startEtcd starts the one etcd of the lab; every control plane has a prefix of its own in it.
+func (l *Lab) startEtcd(ctx context.Context) error {
+	ports, err := l.portsFor(2)
+	if err != nil {
+		return err
+	}
+	l.etcdURL = "http://127.0.0.1:" + ports[0]
+	peers := "http://127.0.0.1:" + ports[1]
+	p, err := l.procs.Start(process.Spec{Name: "etcd", Path: l.Bin.Path("etcd"), Dir: l.Dir, Args: []string{
+		"--data-dir=" + filepath.Join(l.Dir, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
+		"--listen-client-urls=" + l.etcdURL, "--advertise-client-urls=" + l.etcdURL,
+		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
+	}})
+	if err != nil {
+		return err
+	}
+	return p.WaitReady(ctx, func(ctx context.Context) error { return getOK(ctx, http.DefaultClient, l.etcdURL+"/health") })
+}
+
+func (l *Lab) portsFor(n int) ([]string, error) {
+	out := make([]string, n)
+	for i := range out {
+		port, err := l.ports.Next()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = fmt.Sprint(port)
+	}
+	return out, nil
+}
+
+// startControlPlane starts API server, controller manager and scheduler and waits until service accounts work.
+func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
+	ports, err := l.portsFor(3)
+	if err != nil {
+		return err
+	}
+	if err := c.serviceIPs.claim(); err != nil {
+		return err
+	}
+	c.URL = "https://127.0.0.1:" + ports[0]
+	if err := c.writeKeys(); err != nil {
+		return err
+	}
+	if err := l.startAPIServer(ctx, c, ports[0]); err != nil {
+		return err
+	}
+	if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil {
+		return err
+	}
+	if err := l.startControllers(c, ports[1], ports[2]); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)
+	}
+	kcm, err := l.procs.Get(c.Name + "-controller-manager")
+	if err != nil {
+		return err
+	}
+	err = kcm.WaitReady(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	if err == nil {
+		l.logf("%s: control plane is ready", c.Name)
+	}
+	return err
+}
+
+func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string) error {
+	p, err := l.procs.Start(process.Spec{Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: []string{
+		"--etcd-servers=" + l.etcdURL, "--etcd-prefix=/" + c.Name,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
+		"--endpoint-reconciler-type=none", // it refuses loopback addresses
+		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
+		"--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=front-proxy.crt", "--proxy-client-key-file=front-proxy.key",
+		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
+		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceIPs.cidr(), "--allow-privileged",
+		// Tests need no protection from themselves, and one lab has few clients with many requests.
+		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
+	}})
+	if err != nil {
+		return err
+	}
+	ca := x509.NewCertPool()
+	ca.AppendCertsFromPEM(c.CA)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12}}}
+	defer client.CloseIdleConnections()
+	return p.WaitReady(ctx, func(ctx context.Context) error { return getOK(ctx, client, c.URL+"/readyz") })
+}
+
+func (l *Lab) startControllers(c *Cluster, managerPort, schedulerPort string) error {
+	kubeconfigs := func(name string) []string {
+		f := name + ".kubeconfig"
+		return []string{"--kubeconfig=" + f, "--authentication-kubeconfig=" + f, "--authorization-kubeconfig=" + f, "--bind-address=127.0.0.1", "--leader-elect=false"}
+	}
+	_, err := l.procs.Start(process.Spec{
+		Name: c.Name + "-controller-manager", Path: l.Bin.Path("kube-controller-manager"), Dir: c.dir,
+		Args: append(kubeconfigs("controller-manager"),
+			"--secure-port="+managerPort, "--use-service-account-credentials=true",
+			"--kube-api-qps=300", "--kube-api-burst=500", // its own default delays the first service account by 5 s
+			"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt",
+			"--cluster-signing-cert-file=ca.crt", "--cluster-signing-key-file=ca.key"),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = l.procs.Start(process.Spec{
+		Name: c.Name + "-scheduler", Path: l.Bin.Path("kube-scheduler"), Dir: c.dir,
+		Args: append(kubeconfigs("scheduler"), "--secure-port="+schedulerPort),
+	})
+	return err
+}
+
+// writeKeys makes the CA, certificates and kubeconfigs of a control plane and sets the cluster's access.
+func (c *Cluster) writeKeys() error {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return fmt.Errorf("cannot create the directory of %s: %w", c.Name, err)
+	}
+	ca, err := pki.NewCA("lab-ca-" + c.Name)
+	if err != nil {
+		return err
+	}
+	c.CA = ca.CertPEM
+	private, public, err := pki.NewServiceAccountKey()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"ca.crt": ca.CertPEM, "ca.key": ca.KeyPEM, "sa.key": private, "sa.pub": public}
+	serverNames := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	for _, w := range []string{"addon", "registration", "work"} {
+		serverNames = append(serverNames, "cluster-manager-"+w+"-webhook.open-cluster-management-hub.svc")
+	}
+	for name, s := range map[string]pki.Subject{
+		"apiserver": {
+			CommonName: "kube-apiserver", DNSNames: serverNames,
+			IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(c.serviceIPs.first())},
+		},
+		"front-proxy": {CommonName: "front-proxy-client"},
+	} {
+		if files[name+".crt"], files[name+".key"], err = ca.Issue(s); err != nil {
+			return err
+		}
+	}
+	for name, content := range files {
+		if err := c.write(name, content); err != nil {
+			return err
+		}
+	}
+	return c.writeKubeconfigs(ca)
+}
+
+func (c *Cluster) writeKubeconfigs(ca *pki.CA) error {
+	for name, s := range map[string]pki.Subject{
+		"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
+		"controller-manager": {CommonName: "system:kube-controller-manager"},
+		"scheduler":          {CommonName: "system:kube-scheduler"},
+	} {
+		cert, key, err := ca.Issue(s)
+		if err != nil {
+			return err
+		}
+		if err := pki.WriteKubeconfig(c.path(name+".kubeconfig"), c.Name, c.URL, c.CA, pki.User{Cert: cert, Key: key}); err != nil {
+			return err
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("cannot read the kubeconfig of %s: %w", c.Name, err)
+	}
+	config.QPS = -1 // no client-side throttling
+	c.Config = config
+	return nil
+}
+
+// startNodes starts KWOK with one node and Knative's webhooks, which run as processes.
+func (l *Lab) startNodes(ctx context.Context, c *Cluster) error {
+	port, err := l.portsFor(1)
+	if err != nil {
+		return err
+	}
+	kwok, err := l.procs.Start(process.Spec{Name: c.Name + "-kwok", Path: l.Bin.Path("kwok"), Dir: c.dir, Args: []string{
+		"--kubeconfig=" + c.Kubeconfig, "--config=" + l.Bin.Path("kwok-stages.yaml"), "--manage-all-nodes",
+		"--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1", "--node-port=0",
+		"--server-address=127.0.0.1:" + port[0],
+	}})
+	if err != nil {
+		return err
+	}
+	node, err := yaml.Marshal(nodeObject())
+	if err != nil {
+		return fmt.Errorf("cannot encode the node of %s: %w", c.Name, err)
+	}
+	if err := c.Apply(ctx, node); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)
+	}
+	l.bg.Go(func() { l.runKnative(l.ctx, c, client) })
+	return kwok.WaitReady(ctx, func(ctx context.Context) error {
+		n, err := client.CoreV1().Nodes().Get(ctx, "kwok-0", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, cond := range n.Status.Conditions {
+			if cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("node kwok-0 is not Ready")
+	})
+}
+
+const probeTimeout = 2 * time.Second
+
+func getOK(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+		return fmt.Errorf("%s: %s: %s", url, resp.Status, body)
+	}
+	return nil
+}
+
+// all runs the functions at the same time and returns the first error.
+func all(fs ...func() error) error {
+	var g errgroup.Group
+	for _, f := range fs {
+		g.Go(f)
+	}
+	return g.Wait()
+}

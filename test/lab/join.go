@@ -1,0 +1,111 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"open-cluster-management.io/knative-addon/test/lab/pki"
+	"open-cluster-management.io/knative-addon/test/lab/process"
+)
+
+const (
+	agentAccount = "klusterlet-agent-sa"
+	// defaultStatusSync is the agent's own default; the klusterlet's Deployment sets 60 s where one replica runs.
+	defaultStatusSync = 10 * time.Second
+)
+
+// aggregateRole is what OCM's operator makes at run time: the role that collects what add-ons let the work agent do.
+const aggregateRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "open-cluster-management:klusterlet-work:aggregate"}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {open-cluster-management.io/aggregate-to-work: "true"}}]}
+`
+
+// join starts a klusterlet agent (registration and work in one process) under OCM's own RBAC and waits until the hub
+// calls the cluster Available.
+func (l *Lab) join(ctx context.Context, c *Cluster) error {
+	if err := c.Apply(ctx, namespaces(agentNamespace, agentNamespace+"-addon")); err != nil {
+		return err
+	}
+	if err := all(
+		func() error { return l.applyOCM(ctx, c, "managed") },
+		func() error { return c.Apply(ctx, []byte(aggregateRole)) },
+	); err != nil {
+		return err
+	}
+	agent, err := l.startAgent(ctx, c)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(l.Hub.Config)
+	if err != nil {
+		return fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	clusters := client.Resource(schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"})
+	err = agent.WaitReady(ctx, func(ctx context.Context) error {
+		mc, err := clusters.Get(ctx, c.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, cond := range []string{"HubAcceptedManagedCluster", "ManagedClusterJoined", "ManagedClusterConditionAvailable"} {
+			if !isTrue(mc, cond) {
+				return fmt.Errorf("managed cluster %q is not %s", c.Name, cond)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		l.logf("%s: joined and Available", c.Name)
+	}
+	return err
+}
+
+func (l *Lab) startAgent(ctx context.Context, c *Cluster) (*process.Process, error) {
+	token, err := l.Hub.token(ctx, ocmNamespace, bootstrapName)
+	if err != nil {
+		return nil, err
+	}
+	bootstrap, hubDir := c.path("bootstrap.kubeconfig"), c.path("hub-kubeconfig")
+	if err := pki.WriteKubeconfig(bootstrap, "hub", l.Hub.URL, l.Hub.CA, pki.User{Token: token}); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(hubDir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create the directory of %s: %w", c.Name, err)
+	}
+	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, agentNamespace, agentAccount)
+	if err != nil {
+		return nil, err
+	}
+	listen, err := l.portsFor(1)
+	if err != nil {
+		return nil, err
+	}
+	interval := l.opts.StatusSyncInterval
+	if interval == 0 {
+		interval = defaultStatusSync
+	}
+	env := []string{"POD_NAME=klusterlet-agent-" + c.Name, "POD_NAMESPACE=" + agentNamespace}
+	if l.opts.ResyncInterval > 0 {
+		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
+	}
+	return l.procs.Start(process.Spec{
+		Name: c.Name + "-agent", Path: l.Bin.Path("ocm"), Dir: c.dir, Env: env,
+		Args: []string{
+			"agent", "--spoke-cluster-name=" + c.Name, "--agent-id=agent-" + c.Name,
+			"--bootstrap-kubeconfig=" + bootstrap, "--hub-kubeconfig-dir=" + hubDir, "--hub-kubeconfig=" + hubDir + "/kubeconfig",
+			"--workload-source-driver=kube", "--workload-source-config=" + hubDir + "/kubeconfig",
+			"--kubeconfig=" + kubeconfig, "--spoke-kubeconfig=" + kubeconfig,
+			"--spoke-external-server-urls=" + c.URL, "--namespace=" + agentNamespace,
+			"--listen=127.0.0.1:" + listen[0], "--disable-leader-election", "--status-sync-interval=" + interval.String(),
+		},
+	})
+}

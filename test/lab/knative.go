@@ -1,0 +1,181 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"open-cluster-management.io/knative-addon/test/lab/process"
+)
+
+// knativeProgram is a program of Knative that runs as a process while its Deployment exists and has replicas: KWOK's
+// pods answer nothing, and without its webhooks no installation of Knative can finish.
+type knativeProgram struct {
+	deployment string
+	program    string
+	// service and secret belong to a webhook: it is reached through the ClusterIP of the one and needs the other.
+	service, secret string
+}
+
+func (l *Lab) knativePrograms() []knativeProgram {
+	programs := []knativeProgram{
+		{deployment: "webhook", program: "serving-webhook", service: "webhook", secret: "webhook-certs"},
+		{deployment: "eventing-webhook", program: "eventing-webhook", service: "eventing-webhook", secret: "eventing-webhook-certs"},
+	}
+	if l.opts.KnativeControllers {
+		programs = append(programs,
+			knativeProgram{deployment: "controller", program: "serving-controller"},
+			knativeProgram{deployment: "eventing-controller", program: "eventing-controller"})
+	}
+	return programs
+}
+
+// knativePoll is how often the lab looks whether a program of Knative should run.
+const knativePoll = 200 * time.Millisecond
+
+// runKnative starts and stops Knative's programs on a cluster until ctx ends.
+func (l *Lab) runKnative(ctx context.Context, c *Cluster, client kubernetes.Interface) {
+	tick := time.NewTicker(knativePoll)
+	defer tick.Stop()
+	running := map[string]*process.Process{}
+	for {
+		for _, k := range l.knativePrograms() {
+			err := l.reconcileKnative(ctx, c, client, k, running)
+			if err != nil && ctx.Err() == nil && !isUnreachable(err) {
+				l.logf("%s: cannot run %s: %v", c.Name, k.program, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// isUnreachable tells a stopped or paused API server, which is a test's own doing.
+func isUnreachable(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err)
+}
+
+func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernetes.Interface, k knativeProgram, running map[string]*process.Process) error {
+	list, err := client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + k.deployment, LabelSelector: "app.kubernetes.io/part-of in (knative-serving,knative-eventing),app.kubernetes.io/name in (knative-serving,knative-eventing)",
+	})
+	if err != nil {
+		return err
+	}
+	p := running[k.program]
+	if len(list.Items) == 0 || !wanted(&list.Items[0]) {
+		if p == nil {
+			return nil
+		}
+		delete(running, k.program)
+		l.logf("%s: %s stops", c.Name, k.program)
+		return p.Stop()
+	}
+	if p != nil {
+		return nil
+	}
+	d := &list.Items[0]
+	ip, ready, err := k.clusterIP(ctx, client, d.Namespace)
+	if err != nil || !ready {
+		return err
+	}
+	p, err = l.startKnative(ctx, c, k, d, ip)
+	if err != nil {
+		return err
+	}
+	running[k.program] = p
+	l.logf("%s: %s runs", c.Name, k.program)
+	return nil
+}
+
+func wanted(d *appsv1.Deployment) bool {
+	return d.DeletionTimestamp == nil && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0)
+}
+
+// clusterIP is the address of the webhook's Service; not ready as long as the Service or the Secret is missing.
+func (k knativeProgram) clusterIP(ctx context.Context, client kubernetes.Interface, namespace string) (ip string, ready bool, err error) {
+	if k.service == "" {
+		return "", true, nil
+	}
+	svc, err := client.CoreV1().Services(namespace).Get(ctx, k.service, metav1.GetOptions{})
+	if err == nil {
+		_, err = client.CoreV1().Secrets(namespace).Get(ctx, k.secret, metav1.GetOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return svc.Spec.ClusterIP, true, nil
+}
+
+// startKnative runs the program with the environment and the service account of its Deployment.
+func (l *Lab) startKnative(ctx context.Context, c *Cluster, k knativeProgram, d *appsv1.Deployment, ip string) (*process.Process, error) {
+	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := l.portsFor(4)
+	if err != nil {
+		return nil, err
+	}
+	env := environment(d, map[string]string{
+		"KUBECONFIG": kubeconfig, "WEBHOOK_PORT": ports[0], "METRICS_PROMETHEUS_PORT": ports[1], "PROBES_PORT": ports[2], "PROFILING_PORT": ports[3],
+		"METRICS_PROMETHEUS_HOST": "127.0.0.1", "KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "",
+	})
+	if k.service != "" {
+		if err := c.serviceIPs.forward(ip, "127.0.0.1:"+ports[0]); err != nil {
+			return nil, err
+		}
+	}
+	name := c.Name + "-" + k.program
+	if p, err := l.procs.Get(name); err == nil {
+		_ = p.Stop()
+	}
+	return l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path(k.program), Dir: c.dir, Env: env})
+}
+
+// environment is what the Deployment's only container would see, with overrides.
+func environment(d *appsv1.Deployment, overrides map[string]string) []string {
+	values := map[string]string{}
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		values[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			values[e.Name] = field(d, e.ValueFrom.FieldRef)
+		}
+	}
+	for k, v := range overrides {
+		values[k] = v
+	}
+	out := make([]string, 0, len(values))
+	for k, v := range values {
+		out = append(out, fmt.Sprintf("%s=%s", k, v))
+	}
+	return out
+}
+
+func field(d *appsv1.Deployment, ref *corev1.ObjectFieldSelector) string {
+	switch strings.TrimPrefix(ref.FieldPath, "metadata.") {
+	case "name":
+		return d.Name + "-0"
+	case "namespace":
+		return d.Namespace
+	}
+	return ""
+}

@@ -1,0 +1,32 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package lab
+
+import (
+	"io"
+	"time"
+)
+
+// Options of a lab. The zero value is a hub without clusters.
+type Options struct {
+	// ManagedClusters is how many clusters join the hub: cluster1, cluster2, ...
+	ManagedClusters int
+	// Spokes is how many clusters OCM does not manage: spoke1, spoke2, ...
+	Spokes int
+	// RegistrationFeatureGates are set on the hub's registration controller over ClusterProfile, DefaultClusterSet,
+	// ManagedClusterAutoApproval and ResourceCleanup, which are on.
+	RegistrationFeatureGates map[string]bool
+	// WorkFeatureGates are set on the hub's work controller over ManifestWorkReplicaSet, which is on.
+	WorkFeatureGates map[string]bool
+	// StatusSyncInterval is how often a work agent polls the status of what it applied; 0 means 10 s, OCM's own default.
+	StatusSyncInterval time.Duration
+	// ResyncInterval is how often a work agent applies everything again, with up to half of it added by chance;
+	// 0 means 4 min, as OCM has it.
+	ResyncInterval time.Duration
+	// KnativeControllers runs Knative's controllers too, not only its webhooks.
+	KnativeControllers bool
+	// Dir is the lab's directory; empty means a new temporary one that is removed at the end.
+	Dir string
+	// Log takes progress lines; nil discards them.
+	Log io.Writer
+}

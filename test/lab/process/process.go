@@ -1,0 +1,195 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// State of a program.
+type State string
+
+const (
+	// Running programs have been started and have not ended.
+	Running State = "running"
+	// Paused programs were stopped by SIGSTOP: they hold their sockets and answer nothing.
+	Paused State = "paused"
+	// Stopped programs were ended on purpose, or never started.
+	Stopped State = "stopped"
+	// Failed programs ended by themselves.
+	Failed State = "failed"
+)
+
+// termGrace is how long a program may take to end after SIGTERM before it is killed.
+const termGrace = 5 * time.Second
+
+// Spec says what to run.
+type Spec struct {
+	// Name identifies the program in its group, for example "cluster1-agent".
+	Name string
+	// Path is the program's file.
+	Path string
+	// Args are the arguments without the program's own name.
+	Args []string
+	// Env is added to a minimal environment (PATH, HOME and TMPDIR of the parent).
+	Env []string
+	// Dir is the working directory.
+	Dir string
+}
+
+// Process is one program that can be started again after it was stopped.
+type Process struct {
+	spec    Spec
+	logFile string
+	fork    func(func() error) error
+
+	mu       sync.Mutex
+	cmd      *exec.Cmd
+	done     chan struct{}
+	state    State
+	exit     error
+	stopping bool
+}
+
+// Name is the name of the program in its group.
+func (p *Process) Name() string { return p.spec.Name }
+
+// LogFile is the file that takes the program's output.
+func (p *Process) LogFile() string { return p.logFile }
+
+// State says whether the program runs; PID is 0 unless it does.
+func (p *Process) State() (state State, pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == Running || p.state == Paused {
+		pid = p.cmd.Process.Pid
+	}
+	return p.state, pid
+}
+
+// Start runs the program. Starting one that runs already is an error.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == Running || p.state == Paused {
+		return fmt.Errorf("cannot start %s: it is %s already", p.spec.Name, p.state)
+	}
+	log, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot start %s: %w", p.spec.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+
+	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it outlives the call; Stop ends it
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.spec.Dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, p.spec.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.fork(cmd.Start); err != nil {
+		return fmt.Errorf("cannot start %s: %w", p.spec.Name, err)
+	}
+	p.cmd, p.done, p.state, p.stopping, p.exit = cmd, make(chan struct{}), Running, false, nil
+	go p.wait(cmd, p.done)
+	return nil
+}
+
+func (p *Process) wait(cmd *exec.Cmd, done chan struct{}) {
+	err := cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state, p.exit = Failed, err
+	if p.stopping {
+		p.state = Stopped
+	}
+	close(done)
+}
+
+// Stop ends the program, also a paused one, and waits until it is gone. Stopping one that does not run is no error.
+func (p *Process) Stop() error {
+	return p.end(syscall.SIGTERM)
+}
+
+// Kill ends the program at once, as a crash would.
+func (p *Process) Kill() error {
+	return p.end(syscall.SIGKILL)
+}
+
+func (p *Process) end(sig syscall.Signal) error {
+	p.mu.Lock()
+	if p.state != Running && p.state != Paused {
+		p.state = Stopped
+		p.mu.Unlock()
+		return nil
+	}
+	pid, done := p.cmd.Process.Pid, p.done
+	p.stopping = true
+	if p.state == Paused {
+		sig = syscall.SIGKILL
+	}
+	p.mu.Unlock()
+
+	if err := syscall.Kill(-pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("cannot stop %s: %w", p.spec.Name, err)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-time.After(termGrace):
+	}
+	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("cannot kill %s: %w", p.spec.Name, err)
+	}
+	<-done
+	return nil
+}
+
+// Pause stops the program with SIGSTOP: its connections stay open and nothing answers.
+func (p *Process) Pause() error { return p.toggle(Running, Paused, syscall.SIGSTOP) }
+
+// Resume continues a paused program.
+func (p *Process) Resume() error { return p.toggle(Paused, Running, syscall.SIGCONT) }
+
+func (p *Process) toggle(from, to State, sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != from {
+		return fmt.Errorf("cannot make %s %s: it is %s", p.spec.Name, to, p.state)
+	}
+	if err := syscall.Kill(-p.cmd.Process.Pid, sig); err != nil {
+		return fmt.Errorf("cannot make %s %s: %w", p.spec.Name, to, err)
+	}
+	p.state = to
+	return nil
+}
+
+// WaitReady polls ready until it returns nil. It fails at once when the program ends, and when ctx ends, with the end
+// of the program's log.
+func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	var last error
+	for {
+		if last = ready(ctx); last == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			p.mu.Lock()
+			exit := p.exit
+			p.mu.Unlock()
+			return fmt.Errorf("%s ended (%v) before it was ready; the end of %s:\n%s", p.spec.Name, exit, p.logFile, tail(p.logFile))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s", p.spec.Name, last, p.logFile, tail(p.logFile))
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package tools
+
+// Versions of the programs that report them; the modules' go.mod files pin the same.
+const (
+	KubernetesVersion = "v1.35.4"
+	OCMVersion        = "v1.2.1"
+	ClusteradmVersion = "v1.3.1"
+	HelmVersion       = "v3.20.2"
+	kwokModule        = "sigs.k8s.io/kwok"
+)
+
+// program is one `go build`.
+type program struct {
+	name    string
+	pkg     string
+	ldflags string
+	links   []string // further names of a multi-call program
+}
+
+// group is a module whose programs are built and cached together.
+type group struct {
+	name     string
+	programs []program
+	// edits change single lines of dependencies before they are compiled.
+	edits []edit
+	// stream is files of a module that are copied into the cache as one YAML stream.
+	stream moduleFiles
+}
+
+// edit replaces text that occurs once in a file of a module; a build fails when it does not.
+type edit struct {
+	module, file, old, new string
+}
+
+// loopbackOnly makes Knative's programs listen on 127.0.0.1: they have no option for it.
+func loopbackOnly() []edit {
+	const pkg = "knative.dev/pkg"
+	return []edit{
+		{pkg, "webhook/webhook.go", `fmt.Sprint(":", wh.Options.Port)`, `fmt.Sprint("127.0.0.1:", wh.Options.Port)`},
+		{pkg, "profiling/server.go", `":" + port,`, `"127.0.0.1:" + port,`},
+		{pkg, "injection/health_check.go", `Addr: ":" + strconv.Itoa(port)`, `Addr: "127.0.0.1:" + strconv.Itoa(port)`},
+	}
+}
+
+type moduleFiles struct {
+	module string
+	name   string
+	paths  []string
+}
+
+func groups() []group {
+	const component = "k8s.io/component-base/version."
+	return []group{
+		{name: "kube", programs: []program{{
+			name: "kube", pkg: ".",
+			links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
+			ldflags: "-X " + component + "gitVersion=" + KubernetesVersion + " -X " + component + "gitMajor=1 -X " + component + "gitMinor=35" +
+				" -X " + component + "gitTreeState=clean -X " + component + "buildDate=2026-01-01T00:00:00Z",
+		}}},
+		{name: "ocm", programs: []program{{
+			name: "ocm", pkg: ".", ldflags: "-X open-cluster-management.io/ocm/pkg/version.versionFromGit=" + OCMVersion,
+		}}},
+		{
+			name: "kwok", programs: []program{{name: "kwok", pkg: kwokModule + "/cmd/kwok"}},
+			stream: moduleFiles{module: kwokModule, name: "kwok-stages.yaml", paths: []string{
+				"kustomize/stage/node/fast/node-initialize.yaml",
+				"kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+				"kustomize/stage/pod/fast/pod-ready.yaml",
+				"kustomize/stage/pod/fast/pod-complete.yaml",
+				"kustomize/stage/pod/fast/pod-delete.yaml",
+			}},
+		},
+		{name: "cli", programs: []program{
+			{
+				name: "clusteradm", pkg: "open-cluster-management.io/clusteradm/cmd/clusteradm",
+				ldflags: "-X open-cluster-management.io/clusteradm/pkg/version.versionFromGit=" + ClusteradmVersion,
+			},
+			{name: "helm", pkg: "helm.sh/helm/v3/cmd/helm", ldflags: "-X helm.sh/helm/v3/internal/version.version=" + HelmVersion},
+		}},
+		{name: "knative", edits: loopbackOnly(), programs: []program{
+			{name: "serving-webhook", pkg: "knative.dev/serving/cmd/webhook"},
+			{name: "eventing-webhook", pkg: "knative.dev/eventing/cmd/webhook"},
+			{name: "secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/secretreader/cmd/plugin"},
+			{name: "kubeconfig-secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/kubeconfig-secretreader/cmd/plugin"},
+		}},
+		{name: "knative-controllers", edits: loopbackOnly(), programs: []program{
+			{name: "serving-controller", pkg: "knative.dev/serving/cmd/controller"},
+			{name: "eventing-controller", pkg: "knative.dev/eventing/cmd/controller"},
+		}},
+	}
+}
+
+// dir is the module directory of the group below the tools directory.
+func (g group) dir() string {
+	if g.name == "knative-controllers" {
+		return "knative"
+	}
+	return g.name
+}

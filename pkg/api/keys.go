@@ -8,4 +8,19 @@ const Prefix = "knative.open-cluster-management.io/"
 const (
 	// InstallNamespaceAnnotation on a KnativeServing or KnativeEventing names the install namespace on the spoke.
 	InstallNamespaceAnnotation = Prefix + "install-namespace"
+
+	// FoundationLabel on a ManifestWork names the component whose Namespace, CRDs and agent permissions it carries. It
+	// is not OCM's own add-on label: the framework deletes works of that label that it did not make.
+	FoundationLabel = Prefix + "foundation"
+	// DigestAnnotation on a foundation is the digest of the bundle that it was made from.
+	DigestAnnotation = Prefix + "digest"
+	// FinishedJobsAnnotation on a foundation names the Jobs, as a sorted comma-separated list, that have finished on the
+	// cluster and were removed there since; the payload no longer carries them.
+	FinishedJobsAnnotation = Prefix + "finished-jobs"
+	// RepairLabel on a ManifestWork changes to make the work agent apply everything at once.
+	RepairLabel = Prefix + "repair"
+
+	// FoundationFinalizer on a ManagedClusterAddOn holds it until the cluster is clean: what was installed is removed in
+	// an order, the foundation last.
+	FoundationFinalizer = Prefix + "foundation"
 )

@@ -1,0 +1,27 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Command knative-addon installs and runs Knative on a fleet of clusters from an Open Cluster Management hub.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// version is set by the build.
+var version = "devel" //nolint:gochecknoglobals // the linker writes it
+
+func main() {
+	cmd := &cobra.Command{
+		Use: "knative-addon", Short: "Knative Serving and Eventing on a fleet of clusters", Version: version,
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	cmd.AddCommand(newManager())
+	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
+		os.Exit(1)
+	}
+}

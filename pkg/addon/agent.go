@@ -1,0 +1,95 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"open-cluster-management.io/addon-framework/pkg/agent"
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Bundles finds what an add-on should put on its cluster.
+type Bundles interface {
+	// Bundle is the bundle of the add-on's configuration. Its errors say what is wrong and what to do.
+	Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error)
+}
+
+// Agent is one of the two add-ons.
+type Agent struct {
+	component   api.Component
+	bundles     Bundles
+	foundations worklisters.ManifestWorkLister
+}
+
+var _ agent.AgentAddon = (*Agent)(nil)
+
+// New makes the add-on of a component. foundations lists the works with api.FoundationLabel.
+func New(component api.Component, bundles Bundles, foundations worklisters.ManifestWorkLister) *Agent {
+	return &Agent{component: component, bundles: bundles, foundations: foundations}
+}
+
+// Manifests implements agent.AgentAddon: the payload of the cluster, as soon as its foundation is applied.
+func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) ([]runtime.Object, error) {
+	bundle, err := a.bundles.Bundle(ctx, addon)
+	if err != nil {
+		return nil, err
+	}
+	name := work.FoundationName(a.component)
+	foundation, err := a.foundations.ManifestWorks(addon.Namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
+	}
+	if foundation.Annotations[api.DigestAnnotation] != bundle.Digest {
+		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, bundle.Version)
+	}
+	if applied, why := work.Applied(foundation); !applied {
+		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
+	}
+	return work.Payload(bundle, work.FinishedJobs(foundation)), nil
+}
+
+// GetAgentAddonOptions implements agent.AgentAddon.
+func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
+	return agent.AgentAddonOptions{
+		AddonName: a.component.AddOnName(),
+		// There is no agent of ours on the cluster, so nothing registers.
+		Registration: nil,
+		HealthProber: &agent.HealthProber{
+			Type:       agent.HealthProberTypeWork,
+			WorkProber: &agent.WorkHealthProber{ProbeFields: work.ProbeFields(), HealthChecker: a.healthy},
+		},
+		SupportedConfigGVRs: []schema.GroupVersionResource{a.component.Resource(), utils.AddOnDeploymentConfigGVR},
+		ManifestConfigs:     work.PayloadConfigs(),
+		// A cluster that comes back is looked at again: the framework skips health checks while it is out of sight.
+		AgentDeployTriggerClusterFilter: utils.ClusterAvailableConditionChanged,
+	}
+}
+
+// healthy says what keeps the add-on from being Available: every expected workload must have been reported, and run
+// what its spec says.
+func (a *Agent) healthy(results []agent.FieldResult, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) error {
+	bundle, err := a.bundles.Bundle(context.Background(), addon) // addon-framework hands no context on; it is a look-up
+	if err != nil {
+		return err
+	}
+	if missing := delivery.NotRolledOut(bundle.Workloads, work.WorkloadStates(results)); len(missing) > 0 {
+		return fmt.Errorf("%s %s is not ready: %s", a.component.AddOnName(), bundle.Version, delivery.Summary(missing))
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"open-cluster-management.io/addon-framework/pkg/index"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// resync is how often informers hand their objects on again; a safety net, since every change is an event.
+const resync = 10 * time.Minute
+
+// Hub is the clients and the caches of a hub. addon-framework and our controllers read from the same caches.
+type Hub struct {
+	AddOnClient addonclient.Interface
+	WorkClient  workclient.Interface
+
+	kube     kubeinformers.SharedInformerFactory
+	addOns   addoninformers.SharedInformerFactory
+	clusters clusterinformers.SharedInformerFactory
+	configs  dynamicinformer.DynamicSharedInformerFactory
+	// payloads are works with OCM's label of one of our add-ons, foundations those with ours.
+	payloads, foundations workinformers.SharedInformerFactory
+}
+
+// NewHub makes the clients and the caches; Start fills them.
+func NewHub(config *rest.Config) (*Hub, error) {
+	var errs []error
+	remember := func(err error) { errs = append(errs, err) }
+	h := &Hub{}
+	kube, err := kubernetes.NewForConfig(config)
+	remember(err)
+	clusters, err := clusterclient.NewForConfig(config)
+	remember(err)
+	configs, err := dynamic.NewForConfig(config)
+	remember(err)
+	h.AddOnClient, err = addonclient.NewForConfig(config)
+	remember(err)
+	h.WorkClient, err = workclient.NewForConfig(config)
+	remember(err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
+	}
+	ours := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
+	selected := func(selector string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
+	}
+	addOnLabel := selected(addonv1beta1.AddonLabelKey + " " + ours)
+	h.kube = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
+		kubeinformers.WithTweakListOptions(addOnLabel), kubeinformers.WithTransform(crcache.TransformStripManagedFields()))
+	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
+		addoninformers.WithTransform(crcache.TransformStripManagedFields()))
+	h.clusters = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
+		clusterinformers.WithTransform(crcache.TransformStripManagedFields()))
+	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(configs, resync)
+	h.payloads = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
+		workinformers.WithTweakListOptions(addOnLabel), workinformers.WithTransform(crcache.TransformStripManagedFields()))
+	h.foundations = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
+		workinformers.WithTweakListOptions(selected(api.FoundationLabel+" "+ours)),
+		workinformers.WithTransform(crcache.TransformStripManagedFields()))
+	return h, h.addIndexers()
+}
+
+// addIndexers adds the indexes that addon-framework's controllers expect.
+func (h *Hub) addIndexers() error {
+	addOns := h.addOns.Addon().V1beta1()
+	return errors.Join(
+		h.payloads.Work().V1().ManifestWorks().Informer().AddIndexers(cache.Indexers{
+			index.ManifestWorkByAddon:           index.IndexManifestWorkByAddon,
+			index.ManifestWorkByHostedAddon:     index.IndexManifestWorkByHostedAddon,
+			index.ManifestWorkHookByHostedAddon: index.IndexManifestWorkHookByHostedAddon,
+		}),
+		addOns.ManagedClusterAddOns().Informer().AddIndexers(cache.Indexers{
+			index.ManagedClusterAddonByNamespace: index.IndexManagedClusterAddonByNamespace,
+			index.AddonByConfig:                  index.IndexAddonByConfig,
+		}),
+		addOns.ClusterManagementAddOns().Informer().AddIndexers(cache.Indexers{
+			index.ClusterManagementAddonByConfig: index.IndexClusterManagementAddonByConfig,
+		}),
+	)
+}
+
+// Configs are the listers of KnativeServings and KnativeEventings.
+func (h *Hub) Configs() map[api.Component]cache.GenericLister {
+	out := map[api.Component]cache.GenericLister{}
+	for _, c := range api.Components() {
+		out[c] = h.configs.ForResource(c.Resource()).Lister()
+	}
+	return out
+}
+
+func (h *Hub) configInformers() map[api.Component]cache.SharedIndexInformer {
+	out := map[api.Component]cache.SharedIndexInformer{}
+	for _, c := range api.Components() {
+		out[c] = h.configs.ForResource(c.Resource()).Informer()
+	}
+	return out
+}
+
+// syncWarning is after how long the manager says which caches do not fill.
+const syncWarning = 20 * time.Second
+
+// Start fills the caches and waits until they are full: whoever reads an empty cache would take everything for gone.
+func (h *Hub) Start(ctx context.Context) error {
+	h.kube.Start(ctx.Done())
+	h.addOns.Start(ctx.Done())
+	h.clusters.Start(ctx.Done())
+	h.configs.Start(ctx.Done())
+	h.payloads.Start(ctx.Done())
+	h.foundations.Start(ctx.Done())
+
+	for name, synced := range h.synced() {
+		wait, cancel := context.WithTimeout(ctx, syncWarning)
+		ok := cache.WaitForCacheSync(wait.Done(), synced)
+		cancel()
+		if !ok {
+			return fmt.Errorf("cannot list %s within %s: is its CRD installed, and may this service account list and watch it?", name, syncWarning)
+		}
+	}
+	return nil
+}
+
+func (h *Hub) synced() map[string]cache.InformerSynced {
+	addOns := h.addOns.Addon().V1beta1()
+	out := map[string]cache.InformerSynced{
+		"managedclusteraddons.addon.open-cluster-management.io":    addOns.ManagedClusterAddOns().Informer().HasSynced,
+		"clustermanagementaddons.addon.open-cluster-management.io": addOns.ClusterManagementAddOns().Informer().HasSynced,
+		"managedclusters.cluster.open-cluster-management.io":       h.clusters.Cluster().V1().ManagedClusters().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io":            h.payloads.Work().V1().ManifestWorks().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io (ours)":     h.foundations.Work().V1().ManifestWorks().Informer().HasSynced,
+	}
+	for c, informer := range h.configInformers() {
+		out[schema.GroupResource{Group: api.Group, Resource: c.Resource().Resource}.String()] = informer.HasSynced
+	}
+	return out
+}

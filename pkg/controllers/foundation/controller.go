@@ -1,0 +1,102 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package foundation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Reconciler serves one ManagedClusterAddOn of ours at a time.
+type Reconciler struct {
+	AddOns      addonlisters.ManagedClusterAddOnLister
+	Clusters    clusterlisters.ManagedClusterLister
+	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
+	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+
+	AddOnClient addonclient.Interface
+	WorkClient  workclient.Interface
+	Bundles     addon.Bundles
+	Events      record.EventRecorder
+	// Trigger makes addon-framework look at the add-on again.
+	Trigger func(cluster, addon string)
+}
+
+// Reconcile brings the works of one add-on one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	s, err := r.gather(ctx, req)
+	if err != nil || s == nil {
+		return reconcile.Result{}, err
+	}
+	if s.addon.DeletionTimestamp != nil {
+		return r.remove(ctx, s)
+	}
+	return reconcile.Result{}, r.deliver(ctx, s)
+}
+
+// deliver ensures the finalizer and the foundation, and tells addon-framework when the payload may follow.
+func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
+	if s.clusterLeaves() {
+		return nil
+	}
+	bundle, err := r.Bundles.Bundle(ctx, s.addon)
+	if e := (*render.Error)(nil); errors.As(err, &e) {
+		// Bad input: addon-framework reports the same error on the add-on, and only a change of the input helps.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.ensureFinalizer(ctx, s); err != nil {
+		return err
+	}
+	if err := r.ensureFoundation(ctx, s, bundle); err != nil {
+		return err
+	}
+	r.Trigger(s.addon.Namespace, s.addon.Name)
+	return nil
+}
+
+// gather reads what a reconcile needs. It returns nil when there is nothing to do.
+func (r *Reconciler) gather(_ context.Context, req reconcile.Request) (*scope, error) {
+	component, ok := componentOf(req.Name)
+	if !ok {
+		return nil, nil
+	}
+	a, err := r.AddOns.ManagedClusterAddOns(req.Namespace).Get(req.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ManagedClusterAddOn %q: %w", req, err)
+	}
+	s := &scope{component: component, addon: a}
+	s.cluster, err = r.Clusters.Get(req.Namespace)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("cannot get ManagedCluster %q: %w", req.Namespace, err)
+	}
+	return s, s.gatherWorks(r.Foundations, r.Payloads)
+}
+
+func componentOf(addOnName string) (api.Component, bool) {
+	for _, c := range api.Components() {
+		if c.AddOnName() == addOnName {
+			return c, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,112 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package foundation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// ensureFinalizer holds the add-on before anything of it is delivered.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
+	if slices.Contains(s.addon.Finalizers, api.FoundationFinalizer) {
+		return nil
+	}
+	return r.patchFinalizers(ctx, s, append(slices.Clone(s.addon.Finalizers), api.FoundationFinalizer))
+}
+
+func (r *Reconciler) releaseFinalizer(ctx context.Context, s *scope) error {
+	return r.patchFinalizers(ctx, s, slices.DeleteFunc(slices.Clone(s.addon.Finalizers), func(f string) bool {
+		return f == api.FoundationFinalizer
+	}))
+}
+
+// patchFinalizers replaces the list, and fails when the add-on has changed since it was read.
+func (r *Reconciler) patchFinalizers(ctx context.Context, s *scope, finalizers []string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": s.addon.ResourceVersion, "uid": s.addon.UID,
+	}})
+	if err != nil {
+		return fmt.Errorf("cannot encode the finalizers of ManagedClusterAddOn %q: %w", s.addon.Name, err)
+	}
+	_, err = r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.addon.Namespace).Patch(
+		ctx, s.addon.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot set the finalizers of ManagedClusterAddOn \"%s/%s\": %w", s.addon.Namespace, s.addon.Name, err)
+	}
+	return nil
+}
+
+// ensureFoundation writes the foundation of the bundle unless it is there as it should be.
+func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	want, err := work.Foundation(bundle, s.addon)
+	if err != nil {
+		return err
+	}
+	works := r.WorkClient.WorkV1().ManifestWorks(want.Namespace)
+	if s.foundation == nil {
+		if _, err := works.Create(ctx, want, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
+		}
+		return nil
+	}
+	if s.foundation.DeletionTimestamp != nil {
+		return fmt.Errorf("cannot deliver to cluster %q yet: ManifestWork %q of an earlier installation is being removed", want.Namespace, want.Name)
+	}
+	if jobs := s.finishedJobs(); len(jobs) > 0 {
+		want.Annotations[api.FinishedJobsAnnotation] = strings.Join(jobs, ",")
+	}
+	if upToDate(s.foundation, want) {
+		return nil
+	}
+	changed := s.foundation.DeepCopy()
+	changed.Labels, changed.OwnerReferences, changed.Spec = merged(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
+	changed.Annotations = merged(changed.Annotations, want.Annotations)
+	if _, err := works.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("cannot update ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
+	}
+	return nil
+}
+
+// finishedJobs are the Jobs that the payload need not carry any more: recorded ones, and those that are gone by now.
+func (s *scope) finishedJobs() []string {
+	jobs := work.FinishedJobs(s.foundation)
+	for _, p := range s.payloads {
+		jobs = append(jobs, work.RemovedJobs(p)...)
+	}
+	slices.Sort(jobs)
+	return slices.Compact(jobs)
+}
+
+func upToDate(have, want *workv1.ManifestWork) bool {
+	for k, v := range want.Annotations {
+		if have.Annotations[k] != v {
+			return false
+		}
+	}
+	return have.Labels[api.FoundationLabel] == want.Labels[api.FoundationLabel] &&
+		len(have.OwnerReferences) == 1 && have.OwnerReferences[0].UID == want.OwnerReferences[0].UID &&
+		work.SameManifests(have, want)
+}
+
+func merged(base, over map[string]string) map[string]string {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, over)
+	return out
+}

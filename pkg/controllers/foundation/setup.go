@@ -1,0 +1,97 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package foundation
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// Informers are what the controller watches.
+type Informers struct {
+	AddOns, Clusters, Foundations, Payloads cache.SharedIndexInformer
+	// Configs are the informers of KnativeServings and KnativeEventings.
+	Configs map[api.Component]cache.SharedIndexInformer
+}
+
+// workers is how many add-ons are served at a time: what one waits for is the hub's API server.
+const workers = 10
+
+// SetupWithManager makes the manager run the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named("foundation").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WatchesRawSource(watch(in.AddOns, sameKey)).
+		WatchesRawSource(watch(in.Clusters, addOnsOfCluster)).
+		WatchesRawSource(watch(in.Foundations, addOnOfLabel(api.FoundationLabel))).
+		WatchesRawSource(watch(in.Payloads, addOnOfLabel(addonv1beta1.AddonLabelKey)))
+	for component, informer := range in.Configs {
+		b = b.WatchesRawSource(watch(informer, r.addOnsOfConfig(component)))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("cannot set up the foundation controller: %w", err)
+	}
+	return nil
+}
+
+func watch(informer cache.SharedIndexInformer, requests handler.MapFunc) source.Source {
+	return &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(requests)}
+}
+
+func sameKey(_ context.Context, o client.Object) []reconcile.Request {
+	return request(o.GetNamespace(), o.GetName())
+}
+
+func request(cluster, addOn string) []reconcile.Request {
+	if _, ok := componentOf(addOn); !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster, Name: addOn}}}
+}
+
+func addOnsOfCluster(_ context.Context, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, c := range api.Components() {
+		out = append(out, request(o.GetName(), c.AddOnName())...)
+	}
+	return out
+}
+
+func addOnOfLabel(label string) handler.MapFunc {
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		return request(o.GetNamespace(), o.GetLabels()[label])
+	}
+}
+
+// addOnsOfConfig finds the add-ons that a KnativeServing or KnativeEventing configures.
+func (r *Reconciler) addOnsOfConfig(component api.Component) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		addOns, err := r.AddOns.List(labels.Everything())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "cannot list ManagedClusterAddOns")
+			return nil
+		}
+		var out []reconcile.Request
+		for _, a := range addOns {
+			if config, ok := revision.ConfigOf(a); ok && a.Name == component.AddOnName() && config == client.ObjectKeyFromObject(o) {
+				out = append(out, request(a.Namespace, a.Name)...)
+			}
+		}
+		return out
+	}
+}

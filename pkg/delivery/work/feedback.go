@@ -1,0 +1,86 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"open-cluster-management.io/addon-framework/pkg/agent"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+)
+
+// Names of the values that the work agent feeds back of a Deployment or StatefulSet. A value that is absent on the
+// cluster is not reported, and is 0.
+const (
+	generationValue = "Generation"
+	observedValue   = "ObservedGeneration"
+	desiredValue    = "SpecReplicas"
+	totalValue      = "Replicas"
+	updatedValue    = "UpdatedReplicas"
+	availableValue  = "AvailableReplicas"
+)
+
+// ProbeFields are what the work agent reports of the workloads of a payload.
+func ProbeFields() []agent.ProbeField {
+	rules := func(available string) []workv1.FeedbackRule {
+		return []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
+			{Name: generationValue, Path: ".metadata.generation"},
+			{Name: observedValue, Path: ".status.observedGeneration"},
+			{Name: desiredValue, Path: ".spec.replicas"},
+			{Name: totalValue, Path: ".status.replicas"},
+			{Name: updatedValue, Path: ".status.updatedReplicas"},
+			{Name: availableValue, Path: available},
+		}}}
+	}
+	return []agent.ProbeField{
+		{ResourceIdentifier: identifier("apps", "deployments", "*"), ProbeRules: rules(".status.availableReplicas")},
+		{ResourceIdentifier: identifier("apps", "statefulsets", "*"), ProbeRules: rules(".status.readyReplicas")},
+	}
+}
+
+// WorkloadStates reads what the work agent reported of the workloads, as addon-framework hands it to a health checker.
+func WorkloadStates(results []agent.FieldResult) []delivery.WorkloadState {
+	out := make([]delivery.WorkloadState, 0, len(results))
+	for _, r := range results {
+		id := r.ResourceIdentifier
+		out = append(out, workloadState(id.Resource, id.Namespace, id.Name, r.FeedbackResult.Values))
+	}
+	return out
+}
+
+func workloadState(resource, namespace, name string, values []workv1.FeedbackValue) delivery.WorkloadState {
+	kind := "Deployment"
+	if resource == "statefulsets" {
+		kind = "StatefulSet"
+	}
+	return delivery.WorkloadState{
+		WorkloadKey:        delivery.WorkloadKey{Kind: kind, Namespace: namespace, Name: name},
+		Generation:         integer(values, generationValue),
+		ObservedGeneration: integer(values, observedValue),
+		Desired:            integer(values, desiredValue),
+		Total:              integer(values, totalValue),
+		Updated:            integer(values, updatedValue),
+		Available:          integer(values, availableValue),
+	}
+}
+
+func integer(values []workv1.FeedbackValue, name string) int64 {
+	for _, v := range values {
+		if v.Name == name && v.Value.Integer != nil {
+			return *v.Value.Integer
+		}
+	}
+	return 0
+}
+
+func isTrue(conditions []metav1.Condition, condition string) bool {
+	return apimeta.IsStatusConditionTrue(conditions, condition)
+}
+
+// missing tells that the agent looked for the object on the cluster and did not find it.
+func missing(m workv1.ManifestCondition) bool {
+	c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "ResourceNotAvailable"
+}

@@ -1,0 +1,136 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// The work agent's default, Update, breaks Knative: it resets replicas that an autoscaler set, empties the Secrets that
+// hold Knative's certificates, and takes back the rules and CA bundles that Knative writes into its webhooks.
+
+// serverSideApplied are the resources that the agent applies server-side: what their manifests do not say belongs to the
+// cluster. Roles, bindings and ServiceAccounts stay with Update, which recreates a binding whose roleRef has changed.
+func serverSideApplied() []workv1.ResourceIdentifier {
+	const all = "*"
+	resources := []workv1.ResourceIdentifier{
+		{Resource: "namespaces"}, {Resource: "configmaps"}, {Resource: "services"}, {Resource: "secrets"},
+		{Group: "autoscaling", Resource: "horizontalpodautoscalers"},
+		{Group: "policy", Resource: "poddisruptionbudgets"},
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+		{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
+		{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+		{Group: "caching.internal.knative.dev", Resource: "images"},
+		{Group: "networking.internal.knative.dev", Resource: "certificates"},
+	}
+	for i := range resources {
+		resources[i].Namespace, resources[i].Name = all, all
+	}
+	return resources
+}
+
+// createdOnce are the Secrets that Knative ships empty and fills on the cluster.
+func createdOnce() []workv1.ResourceIdentifier {
+	return []workv1.ResourceIdentifier{
+		{Resource: "secrets", Namespace: "*", Name: "*-certs"},
+		{Resource: "secrets", Namespace: "*", Name: "request-reply-keys"},
+	}
+}
+
+// openWork is a ConfigMap of every release. Its condition rule says that it is never complete: the agent calls a work
+// complete, and no longer applies any of it, when all manifests that have such a rule are, and the Jobs have one.
+const openWork = "config-leader-election"
+
+// PayloadConfigs say how the agent keeps and watches the objects of a payload. All defaults are written out, because
+// addon-framework compares the work that it wants with the one that the API server has defaulted.
+func PayloadConfigs() []workv1.ManifestConfigOption {
+	configs := []workv1.ManifestConfigOption{
+		// "**" is "*" to the agent, and keeps addon-framework from merging these entries into those of ProbeFields, which
+		// would drop the condition rules. The agent takes rules from the first entry that has any and the way to watch
+		// from the last.
+		{
+			ResourceIdentifier: identifier("apps", "deployments", "**"), UpdateStrategy: forced(),
+			FeedbackScrapeType: workv1.FeedbackWatchType, ConditionRules: []workv1.ConditionRule{deploymentAvailable()},
+		},
+		{
+			ResourceIdentifier: identifier("apps", "statefulsets", "**"), UpdateStrategy: forced(),
+			FeedbackScrapeType: workv1.FeedbackWatchType, ConditionRules: []workv1.ConditionRule{statefulSetAvailable()},
+		},
+		{
+			ResourceIdentifier: identifier("batch", "jobs", "*"), UpdateStrategy: createOnly(),
+			FeedbackScrapeType: workv1.FeedbackPollType, ConditionRules: []workv1.ConditionRule{jobComplete()},
+		},
+		{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: openWork},
+			FeedbackScrapeType: workv1.FeedbackPollType, ConditionRules: []workv1.ConditionRule{neverComplete()},
+		},
+	}
+	for _, id := range createdOnce() {
+		configs = append(configs, workv1.ManifestConfigOption{
+			ResourceIdentifier: id, UpdateStrategy: createOnly(), FeedbackScrapeType: workv1.FeedbackPollType,
+		})
+	}
+	for _, id := range serverSideApplied() {
+		configs = append(configs, workv1.ManifestConfigOption{
+			ResourceIdentifier: id, UpdateStrategy: forced(), FeedbackScrapeType: workv1.FeedbackPollType,
+		})
+	}
+	return configs
+}
+
+func foundationConfigs() []workv1.ManifestConfigOption {
+	return []workv1.ManifestConfigOption{
+		{ResourceIdentifier: identifier("", "namespaces", "*"), UpdateStrategy: forced(), FeedbackScrapeType: workv1.FeedbackPollType},
+		{
+			ResourceIdentifier: identifier("apiextensions.k8s.io", "customresourcedefinitions", "*"), UpdateStrategy: forced(),
+			FeedbackScrapeType: workv1.FeedbackPollType,
+		},
+	}
+}
+
+func identifier(group, resource, namespace string) workv1.ResourceIdentifier {
+	return workv1.ResourceIdentifier{Group: group, Resource: resource, Namespace: namespace, Name: "*"}
+}
+
+func forced() *workv1.UpdateStrategy {
+	return &workv1.UpdateStrategy{
+		Type:            workv1.UpdateStrategyTypeServerSideApply,
+		ServerSideApply: &workv1.ServerSideApplyConfig{Force: true, FieldManager: workv1.DefaultFieldManager},
+	}
+}
+
+func createOnly() *workv1.UpdateStrategy {
+	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
+}
+
+// observed is the CEL test that the object's controller has seen its last change.
+const observed = "has(object.status) && has(object.status.observedGeneration) && object.status.observedGeneration >= object.metadata.generation"
+
+func deploymentAvailable() workv1.ConditionRule {
+	return cel(workv1.ManifestAvailable, observed+
+		" && has(object.status.conditions) && object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')",
+		"result ? 'the Deployment is available' : 'the Deployment is not available'")
+}
+
+func statefulSetAvailable() workv1.ConditionRule {
+	return cel(workv1.ManifestAvailable, observed+
+		" && (object.spec.replicas == 0 || has(object.status.readyReplicas) && object.status.readyReplicas >= object.spec.replicas)",
+		"result ? 'the StatefulSet is available' : 'the StatefulSet is not available'")
+}
+
+// jobComplete is stricter than the agent's own rule, which calls a failed Job complete too.
+func jobComplete() workv1.ConditionRule {
+	return cel(workv1.ManifestComplete,
+		"has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')",
+		"result ? 'the Job has finished' : 'the Job has not finished'")
+}
+
+func neverComplete() workv1.ConditionRule {
+	return cel(workv1.ManifestComplete, "false", "'keeps the work open'")
+}
+
+func cel(condition, expression, message string) workv1.ConditionRule {
+	return workv1.ConditionRule{
+		Type: workv1.CelConditionExpressionsType, Condition: condition, CelExpressions: []string{expression}, MessageExpression: message,
+	}
+}

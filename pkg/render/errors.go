@@ -1,0 +1,74 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reason says in one word why a CR cannot be rendered. It is made to become the reason of a condition.
+type Reason string
+
+const (
+	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
+	ReasonInvalidSpec Reason = "InvalidSpec"
+	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
+	ReasonUnknownVersion Reason = "UnknownVersion"
+	// ReasonVersionMigrationNotEligible means that the step from the installed version is too wide; the message lists
+	// the versions that can be reached.
+	ReasonVersionMigrationNotEligible Reason = "VersionMigrationNotEligible"
+	// ReasonIngressNotBundled means that the archive has no such ingress for the version.
+	ReasonIngressNotBundled Reason = "IngressNotBundled"
+	// ReasonSourceNotBundled means that the archive has no such eventing source for the version.
+	ReasonSourceNotBundled Reason = "SourceNotBundled"
+	// ReasonSecurityGuardNotBundled means that the archive has no security guard for the version.
+	ReasonSecurityGuardNotBundled Reason = "SecurityGuardNotBundled"
+	// ReasonRemoteManifestRefused means that a URL of spec.manifests or spec.additionalManifests is not allowed.
+	ReasonRemoteManifestRefused Reason = "RemoteManifestRefused"
+	// ReasonRemoteManifestUnavailable means that an allowed URL could not be fetched; trying again later may help.
+	ReasonRemoteManifestUnavailable Reason = "RemoteManifestUnavailable"
+	// ReasonKindNotAllowed means that an object is of a kind that the add-on may not deliver.
+	ReasonKindNotAllowed Reason = "KindNotAllowed"
+	// ReasonPatchFailed means that an entry of spec.patches does not apply.
+	ReasonPatchFailed Reason = "PatchFailed"
+	// ReasonTooLarge means that the objects do not fit into a ManifestWork.
+	ReasonTooLarge Reason = "TooLarge"
+	// ReasonReleasesMissing means that the program has no release manifests.
+	ReasonReleasesMissing Reason = "ReleasesMissing"
+	// ReasonInternal means that the Knative Operator's functions failed in a way that the spec does not explain.
+	ReasonInternal Reason = "RenderFailed"
+)
+
+// Error is what Decode, New and Render return.
+type Error struct {
+	// Reason is stable and made for conditions.
+	Reason Reason
+	// Message says what is wrong and what to do, without times and without addresses of this machine.
+	Message string
+	// Err is the cause, if there is one.
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ReasonOf is the reason of err, ReasonInternal when err is of another type, and empty when err is nil.
+func ReasonOf(err error) Reason {
+	if err == nil {
+		return ""
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ReasonInternal
+}
+
+// refuse makes an Error; an operand for %w becomes its cause.
+func refuse(reason Reason, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Reason: reason, Message: err.Error(), Err: errors.Unwrap(err)}
+}

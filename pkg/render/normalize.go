@@ -1,0 +1,261 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// nameJobs makes the operator's Job names final. The operator names a Job after the version and leaves generateName,
+// which a ManifestWork may not have.
+func nameJobs(d *draft) error {
+	d.each(func(u *unstructured.Unstructured) {
+		prefix := u.GetGenerateName()
+		if prefix == "" {
+			return
+		}
+		if u.GetName() == "" {
+			u.SetName(strings.TrimSuffix(prefix, "-") + "-" + d.version)
+		}
+		u.SetGenerateName("")
+	})
+	return nil
+}
+
+// deduplicate leaves every object once. Releases repeat objects: the CRDs stand in two files, some sources and the
+// security guard replace an object of the core. The operator applies one after the other, so the last one counts.
+// Namespaces are merged: the install namespace is the release's own and each ingress's and source's at once.
+func deduplicate(d *draft) error {
+	index := make(map[ObjectID]int, len(d.objects))
+	kept := d.objects[:0]
+	for _, u := range d.objects {
+		id := idOf(u)
+		at, found := index[id]
+		switch {
+		case !found:
+			index[id] = len(kept)
+			kept = append(kept, u)
+		case is(u, "", "Namespace"):
+			mergeMetadata(kept[at], u)
+		default:
+			kept[at] = u
+		}
+	}
+	clear(d.objects[len(kept):])
+	d.objects = kept
+	return nil
+}
+
+func mergeMetadata(into, from *unstructured.Unstructured) {
+	if labels := union(into.GetLabels(), from.GetLabels()); len(labels) > 0 {
+		into.SetLabels(labels)
+	}
+	if annotations := union(into.GetAnnotations(), from.GetAnnotations()); len(annotations) > 0 {
+		into.SetAnnotations(annotations)
+	}
+}
+
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// ensureNamespace adds the install namespace when the manifests have none, as those of spec.manifests may.
+func ensureNamespace(d *draft) error {
+	for _, u := range d.objects {
+		if is(u, "", "Namespace") && u.GetName() == d.namespace {
+			return nil
+		}
+	}
+	ns := &unstructured.Unstructured{}
+	ns.SetAPIVersion("v1")
+	ns.SetKind("Namespace")
+	ns.SetName(d.namespace)
+	ns.SetLabels(map[string]string{nameLabel: string(d.component)})
+	if c := d.spec.GetNamespaceConfiguration(); c != nil {
+		ns.SetLabels(union(ns.GetLabels(), c.Labels))
+		if len(c.Annotations) > 0 {
+			ns.SetAnnotations(c.Annotations)
+		}
+	}
+	d.objects = append(d.objects, ns)
+	return nil
+}
+
+// clusterScoped are kinds without a namespace that the operator's list does not know, beside those whose CRD is in the
+// bundle. The operator puts a namespace on them.
+func clusterScoped() map[string]bool {
+	return map[string]bool{
+		"ClusterIssuer.cert-manager.io": true, "Bundle.trust.cert-manager.io": true,
+		"GatewayClass.gateway.networking.k8s.io": true, "IngressClass.networking.k8s.io": true,
+		"RuntimeClass.node.k8s.io": true, "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": true,
+		"FlowSchema.flowcontrol.apiserver.k8s.io": true, "CSIDriver.storage.k8s.io": true,
+		"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        true,
+		"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": true,
+		"MutatingAdmissionPolicy.admissionregistration.k8s.io":          true,
+		"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   true,
+	}
+}
+
+// restoreClusterScope takes the namespace off objects that have none.
+func restoreClusterScope(d *draft) error {
+	scoped := clusterScoped()
+	d.each(func(u *unstructured.Unstructured) {
+		if scope, _, _ := unstructured.NestedString(u.Object, "spec", "scope"); isCRD(u) && scope == "Cluster" {
+			group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
+			scoped[kind+"."+group] = true
+		}
+	})
+	d.each(func(u *unstructured.Unstructured) {
+		if scoped[u.GroupVersionKind().GroupKind().String()] {
+			unstructured.RemoveNestedField(u.Object, "metadata", "namespace")
+		}
+	})
+	return nil
+}
+
+func isCRD(u *unstructured.Unstructured) bool {
+	return is(u, "apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+// mirrorQueueImage makes spec.registry hold for the queue-proxy sidecar of user pods too. Its image is named by a
+// ConfigMap, which the operator's image transformer does not read.
+func mirrorQueueImage(d *draft) error {
+	const key = "queue-sidecar-image"
+	registry := d.spec.GetRegistry()
+	config := d.spec.GetConfig()
+	if config["deployment"][key] != "" || config["config-deployment"][key] != "" {
+		return nil
+	}
+	d.each(func(u *unstructured.Unstructured) {
+		if !is(u, "", "ConfigMap") || u.GetName() != "config-deployment" {
+			return
+		}
+		current, found, _ := unstructured.NestedString(u.Object, "data", key)
+		if !found {
+			return
+		}
+		image := registry.Override["queue-proxy"]
+		if image == "" && registry.Default != "" {
+			image = strings.ReplaceAll(registry.Default, "${NAME}", imageName(current))
+		}
+		if image != "" {
+			_ = unstructured.SetNestedField(u.Object, image, "data", key)
+		}
+	})
+	return nil
+}
+
+// imageName is the last element of an image reference, without tag and digest.
+func imageName(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	name, _, _ = strings.Cut(name, "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// useInstallNamespace corrects references to the component's usual namespace that the operator leaves as they are.
+func useInstallNamespace(d *draft) error {
+	usual := d.component.InstallNamespace()
+	if d.namespace == usual {
+		return nil
+	}
+	swap := func(s string) string {
+		if s == usual {
+			return d.namespace
+		}
+		return s
+	}
+	d.each(func(u *unstructured.Unstructured) {
+		switch {
+		case is(u, "", "ConfigMap") && u.GetName() == "kourier-bootstrap":
+			const key = "envoy-bootstrap.yaml"
+			if s, found, _ := unstructured.NestedString(u.Object, "data", key); found {
+				_ = unstructured.SetNestedField(u.Object, strings.ReplaceAll(s, usual, d.namespace), "data", key)
+			}
+		case is(u, "cert-manager.io", "Certificate"):
+			names, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "dnsNames")
+			for n := range names {
+				names[n] = strings.Replace(names[n], "."+usual+".svc", "."+d.namespace+".svc", 1)
+			}
+			if len(names) > 0 {
+				_ = unstructured.SetNestedStringSlice(u.Object, names, "spec", "dnsNames")
+			}
+		case u.GroupVersionKind().Group == "admissionregistration.k8s.io":
+			eachWebhook(u, func(w map[string]any) { swapSelector(w, swap) })
+		case u.GroupVersionKind().Group == "apps":
+			eachContainer(u, func(c map[string]any) { swapEnvironment(c, swap) })
+		}
+	})
+	return nil
+}
+
+const metadataName = "kubernetes.io/metadata.name"
+
+func swapSelector(webhook map[string]any, swap func(string) string) {
+	selector, _ := webhook["namespaceSelector"].(map[string]any)
+	if labels, ok := selector["matchLabels"].(map[string]any); ok {
+		if s, ok := labels[metadataName].(string); ok {
+			labels[metadataName] = swap(s)
+		}
+	}
+	expressions, _ := selector["matchExpressions"].([]any)
+	for _, e := range expressions {
+		m, _ := e.(map[string]any)
+		values, _ := m["values"].([]any)
+		for n := range values {
+			if s, ok := values[n].(string); ok && m["key"] == metadataName {
+				values[n] = swap(s)
+			}
+		}
+	}
+}
+
+func swapEnvironment(container map[string]any, swap func(string) string) {
+	env, _ := container["env"].([]any)
+	for _, e := range env {
+		m, _ := e.(map[string]any)
+		name, _ := m["name"].(string)
+		if s, ok := m["value"].(string); ok && strings.HasSuffix(name, "_NAMESPACE") {
+			m["value"] = swap(s)
+		}
+	}
+}
+
+// eachWebhook runs f on every webhook of a webhook configuration.
+func eachWebhook(u *unstructured.Unstructured, f func(map[string]any)) {
+	webhooks, _ := u.Object["webhooks"].([]any)
+	for _, w := range webhooks {
+		if m, ok := w.(map[string]any); ok {
+			f(m)
+		}
+	}
+}
+
+// eachContainer runs f on every container, init containers too, of an object with a pod template.
+func eachContainer(u *unstructured.Unstructured, f func(map[string]any)) {
+	pod, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec")
+	m, _ := pod.(map[string]any)
+	for _, field := range []string{"initContainers", "containers"} {
+		containers, _ := m[field].([]any)
+		for _, c := range containers {
+			if container, ok := c.(map[string]any); ok {
+				f(container)
+			}
+		}
+	}
+}
+
+// describe names an object in a message.
+func describe(u *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), firstOf(u.GetName(), u.GetGenerateName())))
+}

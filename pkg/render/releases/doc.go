@@ -1,0 +1,12 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Package releases holds the Knative release manifests that the program was built with.
+//
+// The manifests come from the module zip of knative.dev/operator and travel with the binary as an archive that the
+// build makes from the pinned module (command generate, below this package) and that is never committed. What is
+// committed is releases.sum: the module's version and the SHA-256 of the archive's uncompressed tar stream, so that a
+// binary can tell whether it holds the manifests that were reviewed. The archive is deterministic: the same module
+// gives the same bytes on every machine.
+//
+// The package compiles without the archive. Unpack then returns ErrMissing, which names what to do.
+package releases

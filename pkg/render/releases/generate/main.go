@@ -1,0 +1,139 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Command generate makes the archive of Knative release manifests from the module that go.mod pins.
+//
+// It does nothing when the archive is there and is what releases.sum says. It fails when the module's manifests are
+// not those of releases.sum; with -update it writes releases.sum instead, which is what a change of the pin needs.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"open-cluster-management.io/knative-addon/pkg/render/releases"
+)
+
+const packagePath = "open-cluster-management.io/knative-addon/pkg/render/releases"
+
+func main() {
+	update := flag.Bool("update", false, "write releases.sum from the pinned module instead of comparing with it")
+	flag.Parse()
+	if err := run(*update); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(update bool) error {
+	dir, err := packageDir()
+	if err != nil {
+		return err
+	}
+	version, err := goList("-m", "-f", "{{.Version}}", releases.Module)
+	if err != nil {
+		return err
+	}
+	want, err := readSum(filepath.Join(dir, releases.SumPath))
+	if err != nil && !update {
+		return err
+	}
+	if !update && want.Version != version {
+		return fmt.Errorf("go.mod pins %s %s, %s is for %s: run with -update and review what changed",
+			releases.Module, version, releases.SumPath, want.Version)
+	}
+	archive := filepath.Join(dir, filepath.FromSlash(releases.ArchivePath))
+	if !update && upToDate(archive, want) {
+		return nil
+	}
+	data, sum, err := pack(version)
+	if err != nil {
+		return err
+	}
+	if update {
+		if err := os.WriteFile(filepath.Join(dir, releases.SumPath), []byte(sum.String()), 0o644); err != nil {
+			return err
+		}
+	} else if sum != want {
+		return fmt.Errorf("the manifests of %s %s have SHA-256 %s, %s has %s",
+			releases.Module, version, sum.SHA256, releases.SumPath, want.SHA256)
+	}
+	return replace(archive, data)
+}
+
+// packageDir is the directory of package releases.
+func packageDir() (string, error) { return goList("-f", "{{.Dir}}", packagePath) }
+
+func readSum(path string) (releases.Sum, error) {
+	line, err := os.ReadFile(path)
+	if err != nil {
+		return releases.Sum{}, err
+	}
+	return releases.ParseSum(string(line))
+}
+
+func upToDate(archive string, want releases.Sum) bool {
+	f, err := os.Open(archive)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	sum, err := releases.ReadSum(f)
+	return err == nil && sum == want.SHA256
+}
+
+func pack(version string) ([]byte, releases.Sum, error) {
+	module, err := moduleDir(version)
+	if err != nil {
+		return nil, releases.Sum{}, err
+	}
+	var buf bytes.Buffer
+	sum, err := releases.Pack(&buf, os.DirFS(filepath.Join(module, filepath.FromSlash(releases.Subdirectory))))
+	return buf.Bytes(), releases.Sum{Version: version, SHA256: sum}, err
+}
+
+// moduleDir is where the module's files are; it downloads them when they are not there yet.
+func moduleDir(version string) (string, error) {
+	out, err := output("go", "mod", "download", "-json", releases.Module+"@"+version)
+	if err != nil {
+		return "", err
+	}
+	var m struct{ Dir string }
+	if err := json.Unmarshal(out, &m); err != nil {
+		return "", fmt.Errorf("cannot read what go mod download says: %w", err)
+	}
+	if m.Dir == "" {
+		return "", fmt.Errorf("cannot find module %s %s: %w", releases.Module, version, fs.ErrNotExist)
+	}
+	return m.Dir, nil
+}
+
+// replace writes path in one step, so that no reader and no interrupted run sees half an archive.
+func replace(path string, data []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+func goList(args ...string) (string, error) {
+	out, err := output("go", append([]string{"list"}, args...)...)
+	return string(bytes.TrimSpace(out)), err
+}
+
+func output(name string, args ...string) ([]byte, error) {
+	cmd := exec.Command(name, args...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("cannot run %q: %w: %s", cmd.String(), err, bytes.TrimSpace(exit.Stderr))
+	}
+	return out, err
+}

@@ -1,0 +1,170 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	mf "github.com/manifestival/manifestival"
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"knative.dev/operator/pkg/apis/operator/base"
+	"knative.dev/operator/pkg/reconciler/common"
+	"knative.dev/pkg/logging"
+	kversion "knative.dev/pkg/version"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// operatorMu is held around every call into the Knative Operator's functions: they share a cache without a lock and
+// read the environment.
+//
+//nolint:gochecknoglobals // it guards state that is process-wide
+var operatorMu sync.Mutex
+
+// operator calls the Knative Operator's functions on one directory of release manifests.
+type operator struct {
+	dir        string
+	minVersion string
+}
+
+// stage is a step of the operator's pipeline: it changes the manifest.
+type stage func(context.Context, *mf.Manifest, base.KComponent) error
+
+// pipeline is what differs between the components.
+type pipeline struct {
+	component       api.Component
+	appendManifests []stage
+	transformers    func(context.Context, *mf.Manifest) []mf.Transformer
+}
+
+// run appends and transforms the manifests of cr, which it may change, as the operator's reconcilers do up to the
+// point at which they write to a cluster.
+func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]unstructured.Unstructured, error) {
+	operatorMu.Lock()
+	defer operatorMu.Unlock()
+	restore, err := o.setEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
+
+	ctx = logging.WithLogger(ctx, zap.NewNop().Sugar())
+	manifest, err := mf.ManifestFrom(mf.Slice{}, mf.UseClient(emptyCluster{}))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range p.appendManifests {
+		if err := guarded(func() error { return s(ctx, &manifest, cr) }, nil); err != nil {
+			return nil, err
+		}
+	}
+	short := manifest.Filter(shortNamed)
+	manifest = manifest.Filter(mf.Not(shortNamed))
+	progress := &progress{resources: manifest.Resources()}
+	extra := append([]mf.Transformer{}, p.transformers(ctx, &manifest)...)
+	extra = append(extra, progress.count)
+	if err := guarded(func() error { return common.Transform(ctx, &manifest, cr, extra...) }, progress); err != nil {
+		return nil, err
+	}
+	short, err = short.Transform(shortTransformers(cr, p.component)...)
+	if err != nil {
+		return nil, refuse(ReasonInvalidSpec, "cannot render ConfigMaps: %w", err)
+	}
+	return manifest.Append(short).Resources(), nil
+}
+
+// setEnvironment points the operator's functions to the release manifests. What they read from the environment else
+// would make a bundle depend on where it was rendered.
+func (o operator) setEnvironment() (func(), error) {
+	restoreDir, err := setenv(common.KoEnvKey, o.dir)
+	if err != nil {
+		return nil, err
+	}
+	restoreVersion, err := setenv(kversion.KubernetesMinVersionKey, o.minVersion)
+	if err != nil {
+		restoreDir()
+		return nil, err
+	}
+	return func() { restoreVersion(); restoreDir() }, nil
+}
+
+func setenv(key, value string) (restore func(), err error) {
+	before, found := os.LookupEnv(key)
+	if err := os.Setenv(key, value); err != nil {
+		return nil, fmt.Errorf("cannot set %s: %w", key, err)
+	}
+	return func() {
+		if found {
+			_ = os.Setenv(key, before)
+		} else {
+			_ = os.Unsetenv(key)
+		}
+	}, nil
+}
+
+// progress knows which object a panic came from: transformers run object by object, and count is the last of them.
+type progress struct {
+	resources []unstructured.Unstructured
+	done      int
+}
+
+func (p *progress) count(*unstructured.Unstructured) error {
+	p.done++
+	return nil
+}
+
+func (p *progress) current() string {
+	if p == nil || p.done >= len(p.resources) {
+		return "manifests"
+	}
+	u := p.resources[p.done]
+	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), firstOf(u.GetName(), u.GetGenerateName())))
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// guarded is the last resort: the operator's functions panic on input that they do not expect, and one bad CR must not
+// stop a manager that serves a fleet.
+func guarded(call func() error, p *progress) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = refuse(ReasonInternal, "cannot render %s: the Knative Operator's functions cannot handle it (%v): "+
+				"check the part of the spec that changes it", p.current(), cause)
+		}
+	}()
+	if err := call(); err != nil {
+		if e := (*Error)(nil); errors.As(err, &e) {
+			return err
+		}
+		return refuse(ReasonInvalidSpec, "cannot render %s: %w", p.current(), err)
+	}
+	return nil
+}
+
+// emptyCluster is what the operator's functions see instead of a cluster: nothing is installed. They would otherwise
+// copy what they find there into the manifests.
+type emptyCluster struct{}
+
+func (emptyCluster) Get(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: u.GroupVersionKind().Group, Resource: u.GetKind()}, u.GetName())
+}
+
+func (emptyCluster) Create(*unstructured.Unstructured, ...mf.ApplyOption) error  { return errNoCluster }
+func (emptyCluster) Update(*unstructured.Unstructured, ...mf.ApplyOption) error  { return errNoCluster }
+func (emptyCluster) Delete(*unstructured.Unstructured, ...mf.DeleteOption) error { return errNoCluster }
+
+var errNoCluster = errors.New("rendering writes to no cluster")

@@ -1,0 +1,139 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// maxPayload is where a ManifestWork has room left. addon-framework splits a payload at 409,600 bytes.
+	maxPayload = 380_000
+	// maxFoundation leaves room below the 512,000 bytes at which OCM refuses a ManifestWork.
+	maxFoundation = 480_000
+)
+
+// checkIdentity refuses what no API server or ManifestWork takes: it is better said here, once, than by every cluster.
+func checkIdentity(d *draft) error {
+	for _, u := range d.objects {
+		if err := d.allowed.check(u); err != nil {
+			return err
+		}
+		if problem := problemOf(u); problem != "" {
+			return refuse(ReasonInvalidSpec, "cannot render %s: %s", describe(u), problem)
+		}
+	}
+	return nil
+}
+
+func problemOf(u *unstructured.Unstructured) string {
+	if u.GetAPIVersion() == "" || u.GetKind() == "" {
+		return "apiVersion or kind is empty"
+	}
+	if problem := nameProblem(u); problem != "" {
+		return problem
+	}
+	if ns := u.GetNamespace(); ns != "" {
+		if p := utilvalidation.IsDNS1123Label(ns); len(p) > 0 {
+			return fmt.Sprintf("namespace %q: %s", ns, p[0])
+		}
+	}
+	for _, name := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", name); err != nil {
+			return fmt.Sprintf("metadata.%s is no map of strings", name)
+		}
+	}
+	metadata := field.NewPath("metadata")
+	errs := metav1validation.ValidateLabels(u.GetLabels(), metadata.Child("labels"))
+	errs = append(errs, validation.ValidateAnnotations(u.GetAnnotations(), metadata.Child("annotations"))...)
+	if template, found, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels"); found {
+		errs = append(errs, metav1validation.ValidateLabels(template, field.NewPath("spec", "template", "metadata", "labels"))...)
+	}
+	errs = append(errs, keyProblems(u)...)
+	if len(errs) == 0 {
+		return ""
+	}
+	texts := make([]string, 0, len(errs))
+	for _, e := range errs {
+		texts = append(texts, e.Error())
+	}
+	return slices.Min(texts)
+}
+
+func keyProblems(u *unstructured.Unstructured) field.ErrorList {
+	if !is(u, "", "ConfigMap") && !is(u, "", "Secret") {
+		return nil
+	}
+	var errs field.ErrorList
+	data, _, _ := unstructured.NestedMap(u.Object, "data")
+	for key := range data {
+		for _, p := range utilvalidation.IsConfigMapKey(key) {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(key), key, p))
+		}
+	}
+	return errs
+}
+
+func nameProblem(u *unstructured.Unstructured) string {
+	name := u.GetName()
+	var problems []string
+	switch {
+	case name == "":
+		problems = []string{"it has no name"}
+	case is(u, "", "Namespace"):
+		problems = utilvalidation.IsDNS1123Label(name)
+	case u.GroupVersionKind().Group == "rbac.authorization.k8s.io":
+		problems = path.IsValidPathSegmentName(name)
+	default:
+		problems = utilvalidation.IsDNS1123Subdomain(name)
+	}
+	if len(problems) == 0 {
+		return ""
+	}
+	return problems[0]
+}
+
+// checkSize refuses a bundle that does not fit into a ManifestWork. A payload that the user's own additional manifests
+// make too large is left to the framework, which splits it.
+func (d *draft) checkSize(b *Bundle) error {
+	if d.options.Mode != Pull {
+		return nil
+	}
+	own := 0
+	for _, o := range b.Payload {
+		if d.additional[o.ID()] {
+			own += len(o.JSON)
+		}
+	}
+	switch {
+	case b.PayloadSize-own > maxPayload:
+		return refuse(ReasonTooLarge, "the payload of %s has %d bytes, %d is the limit; the largest objects are %s: "+
+			"move what they hold to spec.additionalManifests, or shorten it", b.Component, b.PayloadSize, maxPayload, largest(b.Payload))
+	case b.FoundationSize > maxFoundation:
+		return refuse(ReasonTooLarge, "the CRDs of %s have %d bytes, %d is the limit; the largest objects are %s: "+
+			"let descriptions be trimmed, or leave out additional CRDs", b.Component, b.FoundationSize, maxFoundation, largest(b.Foundation))
+	default:
+		return nil
+	}
+}
+
+// largest names the three biggest objects.
+func largest(objects []Object) string {
+	sorted := slices.Clone(objects)
+	slices.SortStableFunc(sorted, func(a, b Object) int { return cmp.Compare(len(b.JSON), len(a.JSON)) })
+	var names []string
+	for _, o := range sorted[:min(3, len(sorted))] {
+		names = append(names, fmt.Sprintf("%s (%d)", describe(o.Unstructured), len(o.JSON)))
+	}
+	return strings.Join(names, ", ")
+}

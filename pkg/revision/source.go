@@ -1,0 +1,109 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Source finds the Install of an add-on on a cluster. It is safe for concurrent use.
+type Source struct {
+	listers map[api.Component]cache.GenericLister
+
+	mu      sync.Mutex
+	decoded map[key]decoded
+}
+
+type key struct {
+	component api.Component
+	name      types.NamespacedName
+}
+
+type decoded struct {
+	resourceVersion string
+	install         *render.Install
+	err             error
+}
+
+// NewSource reads KnativeServings and KnativeEventings from the listers.
+func NewSource(listers map[api.Component]cache.GenericLister) *Source {
+	return &Source{listers: listers, decoded: map[key]decoded{}}
+}
+
+// ConfigOf is the KnativeServing or KnativeEventing that configures the add-on: its own, or the default of the
+// ClusterManagementAddOn, as OCM's add-on manager has written it to the add-on's status. ok is false as long as it has
+// not.
+func ConfigOf(addon *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedName, ok bool) {
+	gvr := api.Component(addon.Name).Resource()
+	for _, ref := range addon.Status.ConfigReferences {
+		if ref.Group == gvr.Group && ref.Resource == gvr.Resource && ref.DesiredConfig != nil {
+			return types.NamespacedName{Namespace: ref.DesiredConfig.Namespace, Name: ref.DesiredConfig.Name}, true
+		}
+	}
+	return types.NamespacedName{}, false
+}
+
+// Install is what the add-on's configuration asks for. Its errors are *render.Error where the configuration is wrong.
+func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
+	component := api.Component(addon.Name)
+	name, ok := ConfigOf(addon)
+	if !ok {
+		return nil, &render.Error{Reason: ReasonConfigPending, Message: fmt.Sprintf(
+			"OCM's add-on manager has not said yet which %s configures add-on %q on cluster %q; if this stays, see condition Configured "+
+				"and whether the ClusterManagementAddOn names a default",
+			component.Kind(), addon.Name, addon.Namespace)}
+	}
+	lister, ok := s.listers[component]
+	if !ok {
+		return nil, fmt.Errorf("cannot configure add-on %q: it is none of ours", addon.Name)
+	}
+	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
+	if apierrors.IsNotFound(err) {
+		s.forget(key{component, name})
+		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf(
+			"%s %q, which configures add-on %q on cluster %q, does not exist: create it, or name another one in the configs of the "+
+				"ManagedClusterAddOn or ClusterManagementAddOn", component.Kind(), name, addon.Name, addon.Namespace)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
+	}
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, object)
+	}
+	return s.decode(key{component, name}, u)
+}
+
+const (
+	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
+	ReasonConfigPending render.Reason = "ConfigPending"
+	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
+	ReasonConfigNotFound render.Reason = "ConfigNotFound"
+)
+
+func (s *Source) decode(k key, u *unstructured.Unstructured) (*render.Install, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, ok := s.decoded[k]; ok && d.resourceVersion == u.GetResourceVersion() {
+		return d.install, d.err
+	}
+	install, err := render.Decode(u)
+	s.decoded[k] = decoded{resourceVersion: u.GetResourceVersion(), install: install, err: err}
+	return install, err
+}
+
+func (s *Source) forget(k key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.decoded, k)
+}

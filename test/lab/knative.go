@@ -72,7 +72,7 @@ func isUnreachable(err error) bool {
 
 func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernetes.Interface, k knativeProgram, running map[string]*process.Process) error {
 	list, err := client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{
-		FieldSelector: "metadata.name=" + k.deployment, LabelSelector: "app.kubernetes.io/part-of in (knative-serving,knative-eventing),app.kubernetes.io/name in (knative-serving,knative-eventing)",
+		FieldSelector: "metadata.name=" + k.deployment, LabelSelector: "app.kubernetes.io/name in (knative-serving,knative-eventing)",
 	})
 	if err != nil {
 		return err

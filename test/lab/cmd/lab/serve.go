@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,45 +35,54 @@ func (c *command) up(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot find this program: %w", err)
 	}
-	r, w, err := os.Pipe()
+	log, err := os.Create(filepath.Join(c.dir, "lab.log")) // a pipe to us would break when we end
 	if err != nil {
-		return fmt.Errorf("cannot create a pipe: %w", err)
+		return fmt.Errorf("cannot create the lab's log: %w", err)
 	}
+	defer func() { _ = log.Close() }()
 	server := exec.Command(self, append([]string{"serve"}, os.Args[2:]...)...) //nolint:gosec,noctx // this program, and it goes on after us
-	server.Stdout, server.Stderr = w, w
+	server.Stdout, server.Stderr = log, log
 	server.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := server.Start(); err != nil {
 		return fmt.Errorf("cannot start the lab: %w", err)
 	}
-	_ = w.Close()
 	done := make(chan error, 1)
 	go func() { done <- server.Wait() }()
-	go func() {
-		for s := bufio.NewScanner(r); s.Scan(); {
-			fmt.Fprintln(os.Stderr, s.Text())
-		}
-	}()
 	return c.await(ctx, server.Process.Pid, done)
 }
 
 func (c *command) await(ctx context.Context, pid int, done <-chan error) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	shown := 0
 	for {
+		shown += c.showLog(shown)
 		select {
 		case <-ctx.Done():
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 			<-done
 			return errors.New("interrupted")
 		case err := <-done:
+			c.showLog(shown)
 			return fmt.Errorf("the lab has ended: %w", err)
 		case <-tick.C:
 			if c.call(ctx, http.MethodGet, "/status", nil) == nil {
+				c.showLog(shown)
 				fmt.Fprintf(os.Stderr, "lab: eval \"$(lab env --name=%s)\" sets KUBECONFIG and PATH\n", c.name)
 				return nil
 			}
 		}
 	}
+}
+
+// showLog prints what the lab has logged beyond the first bytes, and returns how much that was.
+func (c *command) showLog(from int) int {
+	content, err := os.ReadFile(filepath.Join(c.dir, "lab.log"))
+	if err != nil || len(content) <= from {
+		return 0
+	}
+	n, _ := os.Stderr.Write(content[from:])
+	return n
 }
 
 // serve holds the lab and answers on a socket until it is told to end.

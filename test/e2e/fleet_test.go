@@ -1,0 +1,140 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Package e2e tests what users do with the add-on, on a fleet of real components.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// resync is how often work agents apply everything again in these tests, plus up to half of it.
+const resync = 15 * time.Second
+
+// shared is the fleet of all stories that do not disturb each other: each uses clusters of its own. It starts with the
+// first story and ends with the last.
+var shared struct {
+	sync.Once
+	fleet *harness.Fleet
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.fleet != nil {
+		if err := shared.fleet.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot close the lab: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// fleet is the shared fleet of two managed clusters with the chart installed and the manager running.
+func fleet(t *testing.T) *harness.Fleet {
+	t.Helper()
+	shared.Do(func() {
+		ctx := context.WithoutCancel(t.Context())
+		l, err := lab.New(ctx, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync, Log: os.Stderr})
+		if err != nil {
+			shared.err = err
+			return
+		}
+		shared.fleet, shared.err = harness.Install(ctx, l)
+	})
+	if shared.err != nil {
+		t.Fatalf("cannot start the fleet: %v", shared.err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the manager's log:\n%s", shared.fleet.LogTail(harness.Manager))
+		}
+	})
+	return shared.fleet
+}
+
+// eventually polls until check returns nil and fails the test with its last error when that takes longer than patience.
+func eventually(t *testing.T, what string, patience time.Duration, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// available waits until the components are Available on the clusters.
+func available(t *testing.T, f *harness.Fleet, components []api.Component, clusters ...*lab.Cluster) {
+	t.Helper()
+	for _, c := range clusters {
+		for _, component := range components {
+			eventually(t, fmt.Sprintf("%s on %s is Available", component, c.Name), 3*time.Minute, func(ctx context.Context) error {
+				p, err := f.Progress(ctx, component, c.Name)
+				if err == nil && !p.Done {
+					err = fmt.Errorf("%+v", p)
+				}
+				return err
+			})
+		}
+	}
+}
+
+func names(components []api.Component) []string {
+	out := make([]string, 0, len(components))
+	for _, c := range components {
+		out = append(out, c.AddOnName())
+	}
+	return out
+}
+
+// spoke is what tests look at on a cluster.
+type spoke struct {
+	*lab.Cluster
+	kube    kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+func connect(t *testing.T, c *lab.Cluster) spoke {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dyn, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spoke{Cluster: c, kube: kube, dynamic: dyn}
+}
+
+func (s spoke) list(t *testing.T, group, version, resource string) []unstructured.Unstructured {
+	t.Helper()
+	list, err := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).
+		List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("cannot list %s of %s: %v", resource, s.Name, err)
+	}
+	return list.Items
+}

@@ -1,0 +1,317 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// TestServingAndEventing is the life of an installation on two clusters: enabled, looked after, disabled, enabled again.
+func TestServingAndEventing(t *testing.T) {
+	f := fleet(t)
+	both := api.Components()
+	if err := f.Enable(t.Context(), names(both), []string{f.Managed[0].Name, f.Managed[1].Name}); err != nil {
+		t.Fatal(err)
+	}
+	available(t, f, both, f.Managed...)
+	one := connect(t, f.Managed[0])
+
+	t.Run("every object is applied", func(t *testing.T) { everythingApplied(t, f) })
+	t.Run("the workloads are available on the clusters", func(t *testing.T) {
+		for _, c := range f.Managed {
+			workloadsAvailable(t, connect(t, c))
+		}
+	})
+	t.Run("what the cluster decides survives resyncs", func(t *testing.T) { survivesResyncs(t, f, one) })
+	t.Run("disable leaves CRDs and Namespaces, enable adopts them", func(t *testing.T) { disableAndEnable(t, f, one) })
+}
+
+func everythingApplied(t *testing.T, f *harness.Fleet) {
+	for _, c := range f.Managed {
+		for _, component := range api.Components() {
+			works, err := f.ComponentWorks(t.Context(), component, c.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(works) != 2 {
+				t.Errorf("%s on %s is %d works, want foundation and payload", component, c.Name, len(works))
+			}
+			for i := range works {
+				applied, why := work.Applied(&works[i])
+				if !applied {
+					t.Errorf("%s on %s is not applied: %s", works[i].Name, c.Name, why)
+				}
+				if want, got := len(works[i].Spec.Workload.Manifests), len(works[i].Status.ResourceStatus.Manifests); want != got {
+					t.Errorf("%s on %s: %d of %d objects are reported", works[i].Name, c.Name, got, want)
+				}
+				bytes := 0
+				for _, m := range works[i].Spec.Workload.Manifests {
+					bytes += len(m.Raw)
+				}
+				t.Logf("%s on %s: %d objects, %d bytes", works[i].Name, c.Name, len(works[i].Spec.Workload.Manifests), bytes)
+			}
+		}
+	}
+}
+
+func workloadsAvailable(t *testing.T, s spoke) {
+	want := map[string]int{"knative-serving": 7, "knative-eventing": 9}
+	got := map[string]int{}
+	list, err := s.kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list.Items {
+		got[d.Namespace]++
+		if d.Status.AvailableReplicas < 1 {
+			t.Errorf("%s: Deployment %s/%s has no available pod", s.Name, d.Namespace, d.Name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: Deployments by namespace (-want +got):\n%s", s.Name, diff)
+	}
+}
+
+// survivesResyncs edits a ConfigMap, which the agent's next resync repairs, so that its repair proves a resync. What
+// Knative and autoscalers have written, and what a finished Job has left, must be the same before and after two of them.
+func survivesResyncs(t *testing.T, f *harness.Fleet, s spoke) {
+	ctx := t.Context()
+	// A hand that scales as an autoscaler would.
+	scale, err := s.kube.AppsV1().Deployments("knative-serving").GetScale(ctx, "activator", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale.Spec.Replicas = 2
+	if _, err := s.kube.AppsV1().Deployments("knative-serving").UpdateScale(ctx, "activator", scale, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	job := finishedJob(t, s)
+	background := metav1.DeletePropagationBackground
+	if err := s.kube.BatchV1().Jobs("knative-serving").Delete(ctx, job, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		t.Fatal(err)
+	}
+	before := spokeOwned(t, s)
+	if len(before) < 10 {
+		t.Fatalf("Knative's webhooks have written next to nothing: %v", before)
+	}
+	for _, namespace := range []string{"knative-serving", "knative-eventing"} {
+		for range 2 {
+			awaitResync(t, s, namespace)
+		}
+	}
+	if diff := cmp.Diff(before, spokeOwned(t, s)); diff != "" {
+		t.Errorf("resyncs have changed what belongs to the cluster (-before +after):\n%s", diff)
+	}
+	d, err := s.kube.AppsV1().Deployments("knative-serving").Get(ctx, "activator", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *d.Spec.Replicas; got != 2 {
+		t.Errorf("activator has %d replicas after resyncs, want the 2 that it was scaled to", got)
+	}
+	if _, err := s.kube.BatchV1().Jobs("knative-serving").Get(ctx, job, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("finished and removed Job %q is back (error %v)", job, err)
+	}
+	available(t, f, []api.Component{api.Serving}, s.Cluster)
+	eventually(t, "the payload no longer carries the removed Job", time.Minute, func(ctx context.Context) error {
+		return payloadLacksJob(ctx, f, s.Cluster, job)
+	})
+}
+
+func payloadLacksJob(ctx context.Context, f *harness.Fleet, c *lab.Cluster, job string) error {
+	works, err := f.ComponentWorks(ctx, api.Serving, c.Name)
+	if err != nil {
+		return err
+	}
+	for _, w := range works {
+		for _, m := range w.Spec.Workload.Manifests {
+			if strings.Contains(string(m.Raw), `"kind":"Job"`) && strings.Contains(string(m.Raw), job) {
+				return fmt.Errorf("%s has it", w.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func finishedJob(t *testing.T, s spoke) string {
+	t.Helper()
+	var name string
+	eventually(t, "a Job of Serving has finished", time.Minute, func(ctx context.Context) error {
+		jobs, err := s.kube.BatchV1().Jobs("knative-serving").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs.Items {
+			if j.Status.Succeeded == 1 && strings.HasPrefix(j.Name, "storage-version-migration") {
+				name = j.Name
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d has", len(jobs.Items))
+	})
+	return name
+}
+
+// awaitResync edits a ConfigMap and waits until the agent has repaired it.
+func awaitResync(t *testing.T, s spoke, namespace string) {
+	t.Helper()
+	maps := s.kube.CoreV1().ConfigMaps(namespace)
+	original, err := maps.Get(t.Context(), "config-kreference-mapping", metav1.GetOptions{})
+	name := "config-kreference-mapping"
+	if apierrors.IsNotFound(err) {
+		name = "config-deployment"
+		original, err = maps.Get(t.Context(), name, metav1.GetOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := "app.kubernetes.io/name"
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"edited-by-hand"}}}`, label)
+	if _, err := maps.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the edited ConfigMap is repaired", 4*resync, func(ctx context.Context) error {
+		now, err := maps.Get(ctx, name, metav1.GetOptions{})
+		if err == nil && now.Labels[label] != original.Labels[label] {
+			err = fmt.Errorf("ConfigMap %s/%s still has label %q", namespace, name, now.Labels[label])
+		}
+		return err
+	})
+}
+
+// spokeOwned is what Knative writes on the cluster: the resourceVersions of its certificate Secrets, and the rules and CA
+// bundles of its webhooks and converting CRDs.
+func spokeOwned(t *testing.T, s spoke) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	secrets, err := s.kube.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets.Items {
+		if strings.HasPrefix(secret.Namespace, "knative-") && len(secret.Data) > 0 {
+			out["Secret "+secret.Namespace+"/"+secret.Name] = secret.ResourceVersion
+		}
+	}
+	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		for _, o := range s.list(t, "admissionregistration.k8s.io", "v1", resource) {
+			webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+			for _, w := range webhooks {
+				m := w.(map[string]any) //nolint:forcetypeassert // of the API server
+				out[resource+" "+o.GetName()+" "+fmt.Sprint(m["name"])] = fmt.Sprint(m["rules"], m["clientConfig"], m["namespaceSelector"])
+			}
+		}
+	}
+	for _, o := range s.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions") {
+		if bundle, found, _ := unstructured.NestedString(o.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); found {
+			out["CustomResourceDefinition "+o.GetName()] = bundle
+		}
+	}
+	return out
+}
+
+func disableAndEnable(t *testing.T, f *harness.Fleet, s spoke) {
+	both := api.Components()
+	kept := foundationUIDs(t, s)
+	if err := f.Disable(t.Context(), names(both), []string{s.Name}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-ons and their works are gone from the hub", 3*time.Minute, func(ctx context.Context) error {
+		addOns, err := f.AddOns.AddonV1beta1().ManagedClusterAddOns(s.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		works, err := f.Works.WorkV1().ManifestWorks(s.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(addOns.Items)+len(works.Items) > 0 {
+			return fmt.Errorf("%d add-ons and %d works are left", len(addOns.Items), len(works.Items))
+		}
+		return nil
+	})
+	if left := leftovers(t, s); len(left) > 0 {
+		t.Errorf("disable has left on %s: %s", s.Name, strings.Join(left, ", "))
+	}
+	if diff := cmp.Diff(kept, foundationUIDs(t, s)); diff != "" {
+		t.Errorf("disable has not kept CRDs and Namespaces (-before +after):\n%s", diff)
+	}
+	if err := f.Enable(t.Context(), names(both), []string{s.Name}); err != nil {
+		t.Fatal(err)
+	}
+	available(t, f, both, s.Cluster)
+	if diff := cmp.Diff(kept, foundationUIDs(t, s)); diff != "" {
+		t.Errorf("enable has not adopted CRDs and Namespaces (-before +after):\n%s", diff)
+	}
+}
+
+// foundationUIDs are the CRDs and Namespaces of Knative that are not being deleted, by UID.
+func foundationUIDs(t *testing.T, s spoke) map[string]types.UID {
+	t.Helper()
+	out := map[string]types.UID{}
+	for _, o := range append(s.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions"), s.list(t, "", "v1", "namespaces")...) {
+		if strings.Contains(o.GetName(), "knative") && o.GetDeletionTimestamp() == nil {
+			out[o.GetKind()+" "+o.GetName()] = o.GetUID()
+		}
+	}
+	return out
+}
+
+// leftovers are the objects of an installation that should be gone: workloads, webhook configurations, RBAC, and
+// everything in Knative's namespaces but what Kubernetes itself puts there.
+func leftovers(t *testing.T, s spoke) []string {
+	t.Helper()
+	namespaced := map[string]string{
+		"deployments": "apps", "statefulsets": "apps", "replicasets": "apps", "pods": "", "services": "", "configmaps": "", "secrets": "",
+		"serviceaccounts": "", "roles": "rbac.authorization.k8s.io", "rolebindings": "rbac.authorization.k8s.io", "jobs": "batch",
+		"horizontalpodautoscalers": "autoscaling", "poddisruptionbudgets": "policy",
+		"images": "caching.internal.knative.dev", "certificates": "networking.internal.knative.dev",
+	}
+	version := map[string]string{
+		"horizontalpodautoscalers": "v2", "images": "v1alpha1", "certificates": "v1alpha1",
+	}
+	ofKubernetes := map[string]bool{"kube-root-ca.crt": true, "default": true}
+	var out []string
+	for resource, group := range namespaced {
+		v := version[resource]
+		if v == "" {
+			v = "v1"
+		}
+		for _, o := range s.list(t, group, v, resource) {
+			if strings.HasPrefix(o.GetNamespace(), "knative-") && !ofKubernetes[o.GetName()] {
+				out = append(out, resource+" "+o.GetNamespace()+"/"+o.GetName())
+			}
+		}
+	}
+	clusterScoped := map[string]string{
+		"mutatingwebhookconfigurations": "admissionregistration.k8s.io", "validatingwebhookconfigurations": "admissionregistration.k8s.io",
+		"clusterroles": "rbac.authorization.k8s.io", "clusterrolebindings": "rbac.authorization.k8s.io",
+	}
+	for resource, group := range maps.All(clusterScoped) {
+		for _, o := range s.list(t, group, "v1", resource) {
+			for _, word := range []string{"knative", "kourier", "eventing"} {
+				if strings.Contains(o.GetName(), word) {
+					out = append(out, resource+" "+o.GetName())
+					break
+				}
+			}
+		}
+	}
+	return out
+}

@@ -17,7 +17,8 @@ const (
 	// FinishedJobsAnnotation on a foundation names the Jobs, as a sorted comma-separated list, that have finished on the
 	// cluster and were removed there since; the payload no longer carries them.
 	FinishedJobsAnnotation = Prefix + "finished-jobs"
-	// RepairLabel on a ManifestWork changes to make the work agent apply everything at once.
+	// RepairLabel on a ManifestWork changes to make the work agent apply everything at once. Its value is when that was
+	// last asked for, in seconds since 1970.
 	RepairLabel = Prefix + "repair"
 
 	// FoundationFinalizer on a ManagedClusterAddOn holds it until the cluster is clean: what was installed is removed in

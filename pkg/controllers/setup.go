@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"k8s.io/utils/clock"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -60,6 +61,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer) err
 		AddOns: addOns.Lister(), Clusters: clusters.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
 		Bundles: bundles, Events: mgr.GetEventRecorderFor("knative-addon"), Trigger: trigger,
+		Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(mgr, foundation.Informers{
 		AddOns: addOns.Informer(), Clusters: clusters.Informer(),

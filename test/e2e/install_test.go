@@ -172,12 +172,8 @@ func finishedJob(t *testing.T, s spoke) string {
 func awaitResync(t *testing.T, s spoke, namespace string) {
 	t.Helper()
 	maps := s.kube.CoreV1().ConfigMaps(namespace)
-	original, err := maps.Get(t.Context(), "config-kreference-mapping", metav1.GetOptions{})
-	name := "config-kreference-mapping"
-	if apierrors.IsNotFound(err) {
-		name = "config-deployment"
-		original, err = maps.Get(t.Context(), name, metav1.GetOptions{})
-	}
+	const name = "config-leader-election"
+	original, err := maps.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
@@ -34,6 +35,7 @@ type Reconciler struct {
 	Events      record.EventRecorder
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
+	Clock   clock.PassiveClock
 }
 
 // Reconcile brings the works of one add-on one step further.

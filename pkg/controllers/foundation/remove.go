@@ -22,10 +22,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 )
 
-const (
-	// reclaimAgain is how long the work agent gets to report that it owns what it applied before it is asked again.
-	reclaimAgain = 2 * time.Second
-)
+// reclaimAgain is how long the work agent gets to report that it owns what it applied before it is asked again.
+const reclaimAgain = 5 * time.Second
 
 // remove takes the installation off the cluster: payload, then foundation, then the finalizer. Events of the works bring
 // it back after each step.
@@ -61,8 +59,7 @@ func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Re
 		case work.StopWebhooks, work.Reclaim:
 			_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
 		case work.RetryReclaim:
-			result.RequeueAfter = reclaimAgain
-			err = r.applyAgain(ctx, p)
+			result.RequeueAfter, err = r.applyAgain(ctx, p)
 		case work.Delete:
 			err = r.delete(ctx, p)
 		case work.AwaitStop, work.AwaitReclaim, work.AwaitDelete:
@@ -75,15 +72,23 @@ func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Re
 	return result, nil
 }
 
-// applyAgain changes a label, at which the agent applies the work again.
-func (r *Reconciler) applyAgain(ctx context.Context, w *workv1.ManifestWork) error {
-	last, _ := strconv.Atoi(w.Labels[api.RepairLabel])
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{api.RepairLabel: strconv.Itoa(last + 1)}}})
+// applyAgain changes a label, at which the agent applies the work again, unless it did so a moment ago. The label's value
+// is when it was last changed, in seconds since 1970. It returns when to look again.
+func (r *Reconciler) applyAgain(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	now := r.Clock.Now()
+	if seconds, err := strconv.ParseInt(w.Labels[api.RepairLabel], 10, 64); err == nil {
+		if wait := time.Unix(seconds, 0).Add(reclaimAgain).Sub(now); wait > 0 {
+			return min(wait, reclaimAgain), nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{api.RepairLabel: strconv.FormatInt(now.Unix(), 10)},
+	}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	return reclaimAgain, err
 }
 
 func (r *Reconciler) delete(ctx context.Context, w *workv1.ManifestWork) error {

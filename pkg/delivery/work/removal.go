@@ -202,8 +202,8 @@ func isWebhookConfiguration(resource string) bool {
 
 // reclaimed tells whether the agent owns every webhook configuration that exists, so that it will delete them.
 func reclaimed(payload *workv1.ManifestWork) Removal {
-	if !processed(payload) {
-		return Removal{Step: AwaitReclaim, Why: "waiting for the work agent to apply the payload again"}
+	if !observedBy(payload, workv1.WorkApplied) || !observedBy(payload, workv1.WorkAvailable) {
+		return Removal{Step: AwaitReclaim, Why: "waiting for the work agent to apply the payload again and to report"}
 	}
 	var lost []string
 	for _, m := range payload.Status.ResourceStatus.Manifests {
@@ -221,8 +221,9 @@ func reclaimed(payload *workv1.ManifestWork) Removal {
 	return Removal{Step: RetryReclaim, Why: "the work agent does not own yet: " + strings.Join(lost, ", ")}
 }
 
-// processed tells that the agent has tried the present generation; what it could not apply must be removed all the same.
-func processed(payload *workv1.ManifestWork) bool {
-	c := apimeta.FindStatusCondition(payload.Status.Conditions, workv1.WorkApplied)
+// observedBy tells that the condition is of the present generation, whatever it says: what the agent could not apply must
+// be removed all the same.
+func observedBy(payload *workv1.ManifestWork, condition string) bool {
+	c := apimeta.FindStatusCondition(payload.Status.Conditions, condition)
 	return c != nil && c.ObservedGeneration == payload.Generation
 }

@@ -72,14 +72,18 @@ func eventually(t *testing.T, what string, patience time.Duration, check func(ct
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil { // else it tells of our own deadline
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
+			t.Fatalf("%s: not within %s: %v", what, patience, last)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

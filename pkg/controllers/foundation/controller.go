@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
@@ -38,16 +39,25 @@ type Reconciler struct {
 	Clock   clock.PassiveClock
 }
 
+// staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
+const staleRetry = time.Second
+
 // Reconcile brings the works of one add-on one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	s, err := r.gather(ctx, req)
+	s, err := r.gather(req)
 	if err != nil || s == nil {
 		return reconcile.Result{}, err
 	}
+	var result reconcile.Result
 	if s.addon.DeletionTimestamp != nil {
-		return r.remove(ctx, s)
+		result, err = r.remove(ctx, s)
+	} else {
+		err = r.deliver(ctx, s)
 	}
-	return reconcile.Result{}, r.deliver(ctx, s)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache is behind; no fault
+	}
+	return result, err
 }
 
 // deliver ensures the finalizer and the foundation, and tells addon-framework when the payload may follow.
@@ -74,7 +84,7 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 }
 
 // gather reads what a reconcile needs. It returns nil when there is nothing to do.
-func (r *Reconciler) gather(_ context.Context, req reconcile.Request) (*scope, error) {
+func (r *Reconciler) gather(req reconcile.Request) (*scope, error) {
 	component, ok := componentOf(req.Name)
 	if !ok {
 		return nil, nil

@@ -1,0 +1,138 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"open-cluster-management.io/addon-framework/pkg/agent"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+type bundlesFunc func() (*render.Bundle, error)
+
+func (f bundlesFunc) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	return f()
+}
+
+func testBundle() (*render.Bundle, error) {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	o.SetName("config-network")
+	return &render.Bundle{
+		Component: api.Serving, Version: "1.23.0", Digest: "d2", Payload: []render.Object{{Unstructured: o}},
+		Workloads: []render.Workload{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
+	}, nil
+}
+
+func testAddOn() *addonv1beta1.ManagedClusterAddOn {
+	return &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: "knative-serving"}}
+}
+
+// foundation is an applied foundation of testBundle.
+func foundation() *workv1.ManifestWork {
+	return &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "cluster1", Name: work.FoundationName(api.Serving), Generation: 1,
+			Annotations: map[string]string{api.DigestAnnotation: "d2"},
+		},
+		Status: workv1.ManifestWorkStatus{Conditions: []metav1.Condition{
+			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1},
+		}},
+	}
+}
+
+func lister(t *testing.T, works ...*workv1.ManifestWork) worklisters.ManifestWorkLister {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, w := range works {
+		if err := indexer.Add(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return worklisters.NewManifestWorkLister(indexer)
+}
+
+// TestManifestsNeverEmpty holds the one thing that must never happen: an empty list deletes the works.
+func TestManifestsNeverEmpty(t *testing.T) {
+	errBad := errors.New("bad configuration")
+	of := func(change func(*workv1.ManifestWork)) []*workv1.ManifestWork {
+		w := foundation()
+		change(w)
+		return []*workv1.ManifestWork{w}
+	}
+	for name, tc := range map[string]struct {
+		bundles bundlesFunc
+		works   []*workv1.ManifestWork
+		want    string // in the error; empty means no error
+	}{
+		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {})},
+		"bad configuration": {
+			bundles: func() (*render.Bundle, error) { return nil, errBad }, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
+		},
+		"no foundation": {bundles: testBundle, want: "to be created"},
+		"foundation of another bundle": {
+			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Annotations[api.DigestAnnotation] = "d1" }), want: "to be updated to version 1.23.0",
+		},
+		"foundation not applied": {
+			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Generation = 2 }), want: "not applied it yet",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := New(api.Serving, tc.bundles, lister(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
+			switch {
+			case tc.want == "" && (err != nil || len(objects) == 0):
+				t.Errorf("got %d objects, error %v", len(objects), err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error is %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	a := New(api.Serving, bundlesFunc(testBundle), lister(t))
+	if err := a.healthy(nil, nil, testAddOn()); err == nil || !strings.Contains(err.Error(), "knative-serving/activator") {
+		t.Errorf("nothing is reported, but the error is %v", err)
+	}
+	values := func(names ...string) (out []workv1.FeedbackValue) {
+		for _, n := range names {
+			out = append(out, workv1.FeedbackValue{Name: n, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To[int64](1)}})
+		}
+		return out
+	}
+	result := agent.FieldResult{
+		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "knative-serving", Name: "activator"},
+		FeedbackResult: workv1.StatusFeedbackResult{
+			Values: values("Generation", "ObservedGeneration", "SpecReplicas", "Replicas", "UpdatedReplicas", "AvailableReplicas"),
+		},
+	}
+	if err := a.healthy([]agent.FieldResult{result}, nil, testAddOn()); err != nil {
+		t.Errorf("everything runs, but the error is %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o := New(api.Eventing, bundlesFunc(testBundle), lister(t)).GetAgentAddonOptions()
+	if o.Registration != nil {
+		t.Error("an add-on without an agent must not register")
+	}
+	if o.SupportedConfigGVRs[0] != api.Eventing.Resource() {
+		t.Errorf("first supported config is %v", o.SupportedConfigGVRs[0])
+	}
+	if o.HealthProber.Type != agent.HealthProberTypeWork {
+		t.Errorf("prober is %q", o.HealthProber.Type)
+	}
+}

@@ -1,0 +1,241 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package foundation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	testclock "k8s.io/utils/clock/testing"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// The happy paths run on a real hub in test/e2e. These tests hold what must not happen on the way.
+
+type bundlesFunc func() (*render.Bundle, error)
+
+func (f bundlesFunc) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	return f()
+}
+
+func fine() (*render.Bundle, error) {
+	return &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1"}, nil
+}
+
+// hub is what a reconcile finds, and what it did.
+type hub struct {
+	cluster *clusterv1.ManagedCluster
+	addOn   *addonv1beta1.ManagedClusterAddOn
+	works   []*workv1.ManifestWork
+	bundles bundlesFunc
+
+	failCreate error
+	actions    []string
+	triggered  bool
+}
+
+const clusterName = "cluster1"
+
+func newHub() *hub {
+	return &hub{
+		cluster: &clusterv1.ManagedCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: clusterName},
+			Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{
+				{Type: clusterv1.ManagedClusterConditionAvailable, Status: metav1.ConditionTrue},
+			}},
+		},
+		addOn: &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{
+			Namespace: clusterName, Name: api.Serving.AddOnName(), UID: "u1",
+		}},
+		bundles: fine,
+	}
+}
+
+func (h *hub) deleting() *hub {
+	now := metav1.Now()
+	h.addOn.DeletionTimestamp, h.addOn.Finalizers = &now, []string{api.FoundationFinalizer}
+	return h
+}
+
+func (h *hub) unreachable() *hub {
+	h.cluster.Status.Conditions[0].Status = metav1.ConditionUnknown
+	return h
+}
+
+func (h *hub) leaving() *hub {
+	now := metav1.Now()
+	h.cluster.DeletionTimestamp = &now
+	return h
+}
+
+func (h *hub) with(works ...*workv1.ManifestWork) *hub {
+	h.works = append(h.works, works...)
+	return h
+}
+
+func payload() *workv1.ManifestWork {
+	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: clusterName, Name: "addon-knative-serving-deploy-0", Labels: map[string]string{addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
+	}}
+}
+
+func foundationWork() *workv1.ManifestWork {
+	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: clusterName, Name: work.FoundationName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+	}}
+}
+
+func indexerOf[T runtime.Object](t *testing.T, objects ...T) cache.Indexer {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, o := range objects {
+		if err := indexer.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return indexer
+}
+
+// reconcile runs one reconcile and records what it asked of the hub, as "verb resource/name".
+func (h *hub) reconcile(t *testing.T) error {
+	t.Helper()
+	var objects []runtime.Object
+	for _, w := range h.works {
+		objects = append(objects, w)
+	}
+	works, addOns := workfake.NewSimpleClientset(objects...), addonfake.NewSimpleClientset(h.addOn)
+	note := func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := ""
+		if n, ok := a.(interface{ GetName() string }); ok {
+			name = n.GetName()
+		}
+		if c, ok := a.(clienttesting.CreateAction); ok && a.GetVerb() == "create" {
+			name = c.GetObject().(metav1.Object).GetName() //nolint:forcetypeassert // it is one
+			if h.failCreate != nil {
+				return true, nil, h.failCreate
+			}
+		}
+		h.actions = append(h.actions, a.GetVerb()+" "+a.GetResource().Resource+"/"+name)
+		return false, nil, nil
+	}
+	works.PrependReactor("*", "*", note)
+	addOns.PrependReactor("*", "*", note)
+	clusters := indexerOf[*clusterv1.ManagedCluster](t)
+	if h.cluster != nil {
+		clusters = indexerOf(t, h.cluster)
+	}
+	lister := worklisters.NewManifestWorkLister(indexerOf(t, h.works...))
+	r := &Reconciler{
+		AddOns:   addonlisters.NewManagedClusterAddOnLister(indexerOf(t, h.addOn)),
+		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
+		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Events: record.NewFakeRecorder(10),
+		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
+	}
+	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
+	return err
+}
+
+func TestReconcile(t *testing.T) {
+	const (
+		patchAddOn       = "patch managedclusteraddons/knative-serving"
+		createFoundation = "create manifestworks/knative-serving-foundation"
+		deleteFoundation = "delete manifestworks/knative-serving-foundation"
+		deletePayload    = "delete manifestworks/addon-knative-serving-deploy-0"
+	)
+	bad := newHub()
+	bad.bundles = func() (*render.Bundle, error) { return nil, &render.Error{Reason: render.ReasonUnknownVersion, Message: "no"} }
+	foreign := newHub().deleting().with(payload())
+	foreign.addOn.Finalizers = []string{"somebody/else"}
+	gone := newHub().deleting().with(payload(), foundationWork())
+	gone.cluster = nil
+	for name, tc := range map[string]struct {
+		reason string
+		hub    *hub
+		want   []string
+	}{
+		"new add-on": {
+			reason: "The finalizer is there before the first object is.",
+			hub:    newHub(), want: []string{patchAddOn, createFoundation},
+		},
+		"bad configuration": {
+			reason: "What cannot be rendered changes nothing.",
+			hub:    bad,
+		},
+		"cluster leaves": {
+			reason: "Nothing new is delivered to a cluster that is being detached.",
+			hub:    newHub().leaving(),
+		},
+		"removal begins with the payload": {
+			reason: "The CRDs and the agent's permissions outlive what needs them.",
+			hub:    newHub().deleting().with(payload(), foundationWork()), want: []string{deletePayload},
+		},
+		"removal waits for a cluster out of reach": {
+			reason: "The work is deleted, and its finalizer waits for the agent; the add-on is not released.",
+			hub:    newHub().deleting().unreachable().with(payload(), foundationWork()), want: []string{deletePayload},
+		},
+		"removal of the foundation": {
+			reason: "The foundation goes when no payload is left.",
+			hub:    newHub().deleting().with(foundationWork()), want: []string{deleteFoundation},
+		},
+		"removal ends": {
+			reason: "The add-on is released when nothing is left.",
+			hub:    newHub().deleting(), want: []string{patchAddOn},
+		},
+		"finalizer of somebody else": {
+			reason: "An add-on that we do not hold is not ours to clean up.",
+			hub:    foreign,
+		},
+		"cluster leaves out of reach": {
+			reason: "Nobody can remove anything, and nothing may be stuck for ever.",
+			hub:    newHub().deleting().unreachable().leaving().with(payload(), foundationWork()), want: []string{patchAddOn},
+		},
+		"cluster is gone": {
+			reason: "Nobody can remove anything, and nothing may be stuck for ever.",
+			hub:    gone, want: []string{patchAddOn},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.hub.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, tc.hub.actions); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestFailedFoundationTriggersNothing(t *testing.T) {
+	h := newHub()
+	h.failCreate = errors.New("quota")
+	if err := h.reconcile(t); !errors.Is(err, h.failCreate) {
+		t.Errorf("error is %v, want %v", err, h.failCreate)
+	}
+	if h.triggered {
+		t.Error("the payload may not follow a foundation that is not there")
+	}
+	if !slices.Equal(h.actions, []string{"patch managedclusteraddons/knative-serving"}) {
+		t.Errorf("actions are %v", h.actions)
+	}
+}

@@ -1,0 +1,215 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+const ns = "knative-serving"
+
+// webhookManifests are a webhook as Knative ships it: its configuration, the Service that this calls, and the Deployment
+// behind that; and a Deployment that has nothing to do with it.
+func webhookManifests() []map[string]any {
+	labels := map[string]any{"role": "webhook"}
+	return []map[string]any{
+		{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "webhook", "namespace": ns},
+			"spec": map[string]any{"selector": labels},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "webhook", "namespace": ns},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}}},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "controller", "namespace": ns},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"role": "controller"}}}},
+		},
+		{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": "config"},
+			"webhooks": []any{map[string]any{"name": "config", "clientConfig": map[string]any{"service": map[string]any{"name": "webhook", "namespace": ns}}}},
+		},
+	}
+}
+
+func payloadWork(t *testing.T, manifests []map[string]any) *workv1.ManifestWork {
+	t.Helper()
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "payload", Generation: 1, Finalizers: []string{workv1.ManifestWorkFinalizer}}}
+	for _, m := range manifests {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+	}
+	w.Spec.ManifestConfigs = PayloadConfigs()
+	return w
+}
+
+// next is the step of a payload, which it fails the test to have an error.
+func next(t *testing.T, w *workv1.ManifestWork) Removal {
+	t.Helper()
+	r, err := NextRemoval(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// report is the agent's status of the present generation.
+func report(w *workv1.ManifestWork, manifests ...workv1.ManifestCondition) {
+	w.Status.Conditions = []metav1.Condition{
+		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation},
+		{Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation},
+	}
+	w.Status.ResourceStatus.Manifests = manifests
+}
+
+func deploymentStatus(values map[string]int64, conditions ...metav1.Condition) workv1.ManifestCondition {
+	m := workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Resource: "deployments", Namespace: ns, Name: "webhook"},
+		Conditions:   conditions,
+	}
+	for name, v := range values {
+		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{
+			Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To(v)},
+		})
+	}
+	return m
+}
+
+func configurationStatus(owned bool, conditions ...metav1.Condition) workv1.ManifestCondition {
+	m := workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ValidatingWebhookConfiguration", Resource: "validatingwebhookconfigurations", Name: "config"},
+		Conditions:   conditions,
+	}
+	if owned {
+		m.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: ownerValue}}
+	}
+	return m
+}
+
+var gone = metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable"}
+
+// TestRemoval walks a payload through its removal as the hub would see it.
+func TestRemoval(t *testing.T) {
+	w := payloadWork(t, webhookManifests())
+	r := next(t, w)
+	if r.Step != StopWebhooks {
+		t.Fatalf("first step is %s (%s), want %s", r.Step, r.Why, StopWebhooks)
+	}
+	w = r.Payload
+	w.Generation++
+	if diff := cmp.Diff([]int64{-1, 0, -1, -1}, replicasOf(t, w)); diff != "" {
+		t.Errorf("only the webhook is stopped: replicas (-want +got):\n%s", diff)
+	}
+
+	for name, values := range map[string]map[string]int64{
+		"nothing reported": {},
+		"not observed":     {generationValue: 2, observedValue: 1},
+		"pods left":        {generationValue: 2, observedValue: 2, totalValue: 1},
+		"scaled up again":  {generationValue: 3, observedValue: 3, desiredValue: 1},
+	} {
+		report(w, deploymentStatus(values))
+		if r := next(t, w); r.Step != AwaitStop {
+			t.Errorf("%s: step is %s (%s), want %s", name, r.Step, r.Why, AwaitStop)
+		}
+	}
+	report(w, deploymentStatus(nil, gone))
+	if r := next(t, w); r.Step != Reclaim {
+		t.Errorf("a Deployment that is gone has stopped, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, deploymentStatus(map[string]int64{generationValue: 2, observedValue: 2}))
+	r = next(t, w)
+	if r.Step != Reclaim {
+		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
+	}
+	w = r.Payload
+	w.Generation++
+	if got := len(w.Spec.Workload.Manifests); got != 3 {
+		t.Errorf("%d manifests are left, want all but the webhook's Deployment", got)
+	}
+
+	if r := next(t, w); r.Step != AwaitReclaim {
+		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(false))
+	if r := next(t, w); r.Step != RetryReclaim {
+		t.Errorf("the agent does not own the configuration, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(false, gone))
+	if r := next(t, w); r.Step != Delete {
+		t.Errorf("nobody needs to own a configuration that is gone, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(true))
+	if r := next(t, w); r.Step != Delete {
+		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+	}
+	now := metav1.Now()
+	w.DeletionTimestamp = &now
+	if r := next(t, w); r.Step != AwaitDelete {
+		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, AwaitDelete)
+	}
+}
+
+func TestRemovalShortcuts(t *testing.T) {
+	t.Run("a work that the agent never saw is deleted", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests())
+		w.Finalizers = nil
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("a payload without webhooks asks for owners once and goes", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[2:3])
+		r := next(t, w)
+		if r.Step != Reclaim {
+			t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
+		}
+		w = r.Payload
+		report(w)
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("what cannot be applied does not keep the rest from being removed", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[3:])
+		w = next(t, w).Payload
+		report(w, configurationStatus(true))
+		w.Status.Conditions[0].Status = metav1.ConditionFalse
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("a manifest that is no object is an error", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests())
+		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)
+		if r, err := NextRemoval(w); err == nil {
+			t.Errorf("step is %s, want an error", r.Step)
+		}
+	})
+}
+
+func replicasOf(t *testing.T, w *workv1.ManifestWork) []int64 {
+	t.Helper()
+	var out []int64
+	for _, m := range w.Spec.Workload.Manifests {
+		var o struct{ Spec struct{ Replicas *int64 } }
+		if err := json.Unmarshal(m.Raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Spec.Replicas == nil {
+			out = append(out, -1)
+			continue
+		}
+		out = append(out, *o.Spec.Replicas)
+	}
+	return out
+}

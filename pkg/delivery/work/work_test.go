@@ -1,0 +1,223 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"open-cluster-management.io/addon-framework/pkg/agent"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+func object(t *testing.T, apiVersion, kind, namespace, name string, o render.Object) render.Object {
+	t.Helper()
+	o.Unstructured = &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	raw, err := json.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.JSON = raw
+	return o
+}
+
+func bundle(t *testing.T) *render.Bundle {
+	t.Helper()
+	return &render.Bundle{
+		Component: api.Serving, Version: "1.23.0", Namespace: ns, Digest: "d1",
+		Foundation: []render.Object{
+			object(t, "v1", "Namespace", "", ns, render.Object{Orphan: true, Resource: schema.GroupVersionResource{Resource: "namespaces"}}),
+			object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "services.serving.knative.dev", render.Object{
+				Orphan: true, Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+			}),
+		},
+		Payload: []render.Object{
+			object(t, "v1", "ConfigMap", ns, openWork, render.Object{Class: render.Apply}),
+			object(t, "batch/v1", "Job", ns, "cleanup", render.Object{Class: render.OncePerVersion}),
+		},
+	}
+}
+
+func TestFoundation(t *testing.T) {
+	addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1", UID: "u1"}}
+	w, err := Foundation(bundle(t), addOn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, m := range w.Spec.Workload.Manifests {
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal(m.Raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, o.Kind)
+	}
+	if diff := cmp.Diff([]string{"ClusterRole", "Namespace", "CustomResourceDefinition"}, kinds); diff != "" {
+		t.Errorf("the agent needs its permissions first (-want +got):\n%s", diff)
+	}
+	want := []workv1.OrphaningRule{
+		{Resource: "namespaces", Name: ns},
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "services.serving.knative.dev"},
+	}
+	if diff := cmp.Diff(want, w.Spec.DeleteOption.SelectivelyOrphan.OrphaningRules); diff != "" {
+		t.Errorf("CRDs and Namespaces stay, the role goes (-want +got):\n%s", diff)
+	}
+	if _, labelled := w.Labels[addonv1beta1.AddonLabelKey]; labelled {
+		t.Error("addon-framework would delete a work with OCM's label")
+	}
+	if got := w.OwnerReferences[0].UID; got != addOn.UID {
+		t.Errorf("the owner is %q, want the add-on", got)
+	}
+}
+
+func TestPayloadLeavesOutFinishedJobs(t *testing.T) {
+	b := bundle(t)
+	if got := len(Payload(b, nil)); got != 2 {
+		t.Errorf("payload has %d objects, want all 2", got)
+	}
+	if got := len(Payload(b, []string{ns + "/cleanup"})); got != 1 {
+		t.Errorf("payload has %d objects, want 1 without the finished Job", got)
+	}
+	if got := len(Payload(b, []string{ns + "/" + openWork})); got != 2 {
+		t.Errorf("payload has %d objects: only Jobs may be left out", got)
+	}
+}
+
+func TestRemovedJobs(t *testing.T) {
+	complete := metav1.Condition{Type: workv1.ManifestComplete, Status: metav1.ConditionTrue}
+	job := func(name string, conditions ...metav1.Condition) workv1.ManifestCondition {
+		return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Kind: "Job", Namespace: ns, Name: name}, Conditions: conditions}
+	}
+	w := &workv1.ManifestWork{}
+	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		job("removed", complete, gone), job("a-removed", gone, complete),
+		job("finished", complete), job("never-there", gone), job("running"),
+	}
+	if diff := cmp.Diff([]string{ns + "/a-removed", ns + "/removed"}, RemovedJobs(w)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestConfigsAreNotMerged guards against addon-framework merging an entry of ours into one of its probes, which drops
+// condition rules and the way to watch, and against defaults that the API server would add behind our back.
+func TestConfigsAreNotMerged(t *testing.T) {
+	seen := map[workv1.ResourceIdentifier]bool{}
+	for _, p := range ProbeFields() {
+		seen[p.ResourceIdentifier] = true
+	}
+	for _, c := range PayloadConfigs() {
+		if seen[c.ResourceIdentifier] {
+			t.Errorf("%+v occurs twice", c.ResourceIdentifier)
+		}
+		seen[c.ResourceIdentifier] = true
+		if c.FeedbackScrapeType == "" {
+			t.Errorf("%+v has no scrape type", c.ResourceIdentifier)
+		}
+		s := c.UpdateStrategy
+		if s != nil && s.Type == workv1.UpdateStrategyTypeServerSideApply && (s.ServerSideApply == nil || s.ServerSideApply.FieldManager == "") {
+			t.Errorf("%+v has no field manager", c.ResourceIdentifier)
+		}
+	}
+}
+
+// TestFirstStrategyWins checks what the agent makes of the order of the entries: it takes the first that matches.
+func TestFirstStrategyWins(t *testing.T) {
+	for name, want := range map[string]workv1.UpdateStrategyType{
+		"webhook-certs": workv1.UpdateStrategyTypeCreateOnly, "request-reply-keys": workv1.UpdateStrategyTypeCreateOnly,
+		"registry-credentials": workv1.UpdateStrategyTypeServerSideApply,
+	} {
+		i := slices.IndexFunc(PayloadConfigs(), func(c workv1.ManifestConfigOption) bool {
+			id := c.ResourceIdentifier
+			return id.Resource == "secrets" && c.UpdateStrategy != nil &&
+				(id.Name == "*" || id.Name == name || strings.HasPrefix(id.Name, "*") && strings.HasSuffix(name, id.Name[1:]))
+		})
+		if got := PayloadConfigs()[i].UpdateStrategy.Type; got != want {
+			t.Errorf("Secret %q is kept by %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestWorkloadStates(t *testing.T) {
+	value := func(name string, n int64) workv1.FeedbackValue {
+		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To(n)}}
+	}
+	got := WorkloadStates([]agent.FieldResult{{
+		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "statefulsets", Namespace: ns, Name: "request-reply"},
+		FeedbackResult: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
+			value(generationValue, 4), value(observedValue, 3), value(desiredValue, 2), {Name: totalValue}, value(availableValue, 1),
+		}},
+	}})
+	want := []delivery.WorkloadState{{
+		WorkloadKey: delivery.WorkloadKey{Kind: "StatefulSet", Namespace: ns, Name: "request-reply"},
+		Generation:  4, ObservedGeneration: 3, Desired: 2, Available: 1,
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestApplied(t *testing.T) {
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	if ok, why := Applied(w); ok || why == "" {
+		t.Errorf("a work without status is applied (%v, %q)", ok, why)
+	}
+	w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+	if ok, why := Applied(w); ok || why == "" {
+		t.Errorf("an older generation is applied (%v, %q)", ok, why)
+	}
+	w.Status.Conditions[0].ObservedGeneration = 2
+	if ok, why := Applied(w); !ok {
+		t.Errorf("the work is not applied: %s", why)
+	}
+	w.Status.Conditions[0].Status = metav1.ConditionFalse
+	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "CustomResourceDefinition", Name: "services.serving.knative.dev"},
+		Conditions:   []metav1.Condition{{Type: workv1.ManifestApplied, Status: metav1.ConditionFalse, Message: "forbidden"}},
+	}}
+	if ok, why := Applied(w); ok || why != `CustomResourceDefinition "services.serving.knative.dev": forbidden` {
+		t.Errorf("Applied is %v, %q: it must name the object and the cause", ok, why)
+	}
+}
+
+func TestSameManifests(t *testing.T) {
+	work := func(raws ...string) *workv1.ManifestWork {
+		w := &workv1.ManifestWork{}
+		for _, r := range raws {
+			m := workv1.Manifest{}
+			m.Raw = []byte(r)
+			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, m)
+		}
+		return w
+	}
+	for name, tc := range map[string]struct {
+		a, b *workv1.ManifestWork
+		want bool
+	}{
+		"equal":                  {work(`{"a":1}`), work(`{"a":1}`), true},
+		"other spelling":         {work(`{"a":1,"b":2}`), work(`{"b": 2, "a": 1}`), true},
+		"other value":            {work(`{"a":1}`), work(`{"a":2}`), false},
+		"other order of objects": {work(`{"a":1}`, `{"b":1}`), work(`{"b":1}`, `{"a":1}`), false},
+		"one more":               {work(`{"a":1}`), work(`{"a":1}`, `{"b":1}`), false},
+		"broken":                 {work(`{"a":1}`), work(`{"a":`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := SameManifests(tc.a, tc.b); got != tc.want {
+				t.Errorf("SameManifests is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+func source(t *testing.T, objects ...*unstructured.Unstructured) (*Source, cache.Indexer) {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, o := range objects {
+		if err := indexer.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resource := schema.GroupResource{Group: api.Group, Resource: "knativeservings"}
+	return NewSource(map[api.Component]cache.GenericLister{api.Serving: cache.NewGenericLister(indexer, resource)}), indexer
+}
+
+func serving(resourceVersion, version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
+		"metadata": map[string]any{"namespace": "fleet", "name": "default", "resourceVersion": resourceVersion},
+		"spec":     map[string]any{"version": version},
+	}}
+}
+
+func addOn(refs ...addonv1beta1.ConfigReference) *addonv1beta1.ManagedClusterAddOn {
+	return &addonv1beta1.ManagedClusterAddOn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: api.Serving.AddOnName()},
+		Status:     addonv1beta1.ManagedClusterAddOnStatus{ConfigReferences: refs},
+	}
+}
+
+func reference(resource, name string) addonv1beta1.ConfigReference {
+	return addonv1beta1.ConfigReference{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: resource},
+		DesiredConfig: &addonv1beta1.ConfigSpecHash{
+			ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: name},
+		},
+	}
+}
+
+func TestInstallErrors(t *testing.T) {
+	s, _ := source(t, serving("1", "1.23"))
+	undesired := reference("knativeservings", "default")
+	undesired.DesiredConfig = nil
+	for name, tc := range map[string]struct {
+		addOn  *addonv1beta1.ManagedClusterAddOn
+		reason render.Reason
+		want   []string
+	}{
+		"no reference yet":           {addOn(), ReasonConfigPending, []string{"KnativeServing", "cluster1", "Configured"}},
+		"reference of another kind":  {addOn(reference("knativeeventings", "default")), ReasonConfigPending, []string{"KnativeServing"}},
+		"reference without a config": {addOn(undesired), ReasonConfigPending, []string{"KnativeServing"}},
+		"object does not exist": {
+			addOn(reference("knativeservings", "gone")), ReasonConfigNotFound, []string{`"fleet/gone"`, "cluster1", "create it"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.Install(tc.addOn)
+			if got := render.ReasonOf(err); got != tc.reason {
+				t.Fatalf("reason is %q (%v), want %q", got, err, tc.reason)
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q is not in: %v", w, err)
+				}
+			}
+		})
+	}
+}
+
+func TestInstallIsDecodedOncePerVersion(t *testing.T) {
+	s, indexer := source(t, serving("1", "1.22"))
+	a := addOn(reference("knativeservings", "default"))
+	first, err := s.Install(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Install(a); err != nil || again != first {
+		t.Errorf("an unchanged object is decoded again (error %v)", err)
+	}
+	if err := indexer.Update(serving("2", "1.23")); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := s.Install(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := changed.SpecVersion(); got != "1.23" {
+		t.Errorf("version is %q, want that of the changed object", got)
+	}
+}

@@ -6,5 +6,6 @@ package tools
 
 import (
 	_ "helm.sh/helm/v3/cmd/helm"
+
 	_ "open-cluster-management.io/clusteradm/cmd/clusteradm"
 )

@@ -14,6 +14,7 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
 	"open-cluster-management.io/ocm/manifests"
 )
 

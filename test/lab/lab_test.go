@@ -1,0 +1,63 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package lab
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// TestLab starts a hub with one spoke that OCM does not manage, next to whatever other labs run, and looks at what the
+// package promises: loopback only, a credential that works, and nothing left behind.
+func TestLab(t *testing.T) {
+	l, err := New(t.Context(), Options{Spokes: 1, Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			_ = l.Close()
+		}
+	}()
+	var pids []int
+	for _, c := range l.Components() {
+		if c.PID == 0 {
+			t.Errorf("%s is %s; the end of its log is in %s", c.Name, c.State, c.Log)
+		}
+		pids = append(pids, c.PID)
+	}
+	for _, address := range listening(t, pids) {
+		if !strings.HasPrefix(address, "127.") {
+			t.Errorf("a component listens on %s", address)
+		}
+	}
+	credential := l.Spokes[0].Credential
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: credential.Server, BearerToken: credential.Token, TLSClientConfig: rest.TLSClientConfig{CAData: credential.CA},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 1 {
+		t.Errorf("the credential shows %d nodes (%v), want 1", len(nodes.Items), err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	closed = true
+	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
+		t.Errorf("the lab's directory is still there (%v)", err)
+	}
+	for _, pid := range pids {
+		if cmdline, err := os.ReadFile("/proc/" + itoa(pid) + "/cmdline"); err == nil && len(cmdline) > 0 {
+			t.Errorf("process %d is still there: %s", pid, cmdline)
+		}
+	}
+}

@@ -37,7 +37,8 @@ func (s *serviceIPs) claim() error {
 		l, err := net.Listen("tcp", net.JoinHostPort(s.first(), servicePort)) //nolint:noctx // loopback
 		if errors.Is(err, syscall.EACCES) {
 			return errors.New("cannot listen on port 443 of 127.64.0.0/10, where Knative's webhooks are reached: run as root, or allow it with " +
-				"`sysctl net.ipv4.ip_unprivileged_port_start=443`")
+				"`sysctl -w net.ipv4.ip_unprivileged_port_start=443`, or run it in namespaces of your own with " +
+				"`unshare --user --map-root-user --net bash -c 'ip link set lo up; <command>'`")
 		}
 		if err == nil {
 			s.listeners = map[string]net.Listener{s.first(): l}

@@ -30,8 +30,12 @@ type Ports struct {
 
 // Next reserves a port.
 func (p *Ports) Next() (int, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("knative-addon-lab-ports-%d", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return 0, fmt.Errorf("cannot reserve a port (set HOME or XDG_CACHE_HOME): %w", err)
+	}
+	dir := filepath.Join(cache, "knative-addon-lab", "ports")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, fmt.Errorf("cannot reserve a port: %w", err)
 	}
 	for range 1000 {

@@ -27,6 +27,7 @@ type managerFlags struct {
 	leaseNamespace              string
 	qps                         float32
 	burst, verbosity            int
+	render                      renderFlags
 }
 
 func newManager() *cobra.Command {
@@ -36,6 +37,7 @@ func newManager() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
+	f.render.add(flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means the pod's service account")
 	flags.StringVar(&f.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 means nowhere")
 	flags.StringVar(&f.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
@@ -56,7 +58,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	renderer, err := render.New(render.Config{})
+	renderer, err := render.New(f.render.config())
 	if err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controllers.SetupWithManager(mgr, hub, renderer); err != nil {
+	if err := controllers.SetupWithManager(mgr, hub, renderer, f.render.options(render.Pull)); err != nil {
 		return err
 	}
 	// Full caches before the lease: a replica that takes over can act at once.

@@ -15,6 +15,7 @@ import (
 type RenderedBundles struct {
 	Source   *revision.Source
 	Renderer *render.Renderer
+	Options  render.Options
 }
 
 var _ Bundles = (*RenderedBundles)(nil)
@@ -25,5 +26,5 @@ func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.Manage
 	if err != nil {
 		return nil, err
 	}
-	return r.Renderer.Render(ctx, install, render.DefaultOptions(render.Pull))
+	return r.Renderer.Render(ctx, install, r.Options)
 }

@@ -20,12 +20,13 @@ import (
 )
 
 // SetupWithManager makes the manager, once it leads, run addon-framework with our add-ons and all of our controllers.
-func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer) error {
+// options are those of pull.
+func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, options render.Options) error {
 	framework, err := addonmanager.New(mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("cannot create the add-on manager: %w", err)
 	}
-	bundles := &addon.RenderedBundles{Source: revision.NewSource(hub.Configs()), Renderer: renderer}
+	bundles := &addon.RenderedBundles{Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options}
 	foundations := hub.foundations.Work().V1().ManifestWorks()
 	for _, c := range api.Components() {
 		if err := framework.AddAgent(addon.New(c, bundles, foundations.Lister())); err != nil {

@@ -164,7 +164,9 @@ func TestReconcile(t *testing.T) {
 		deletePayload    = "delete manifestworks/addon-knative-serving-deploy-0"
 	)
 	bad := newHub()
-	bad.bundles = func() (*render.Bundle, error) { return nil, &render.Error{Reason: render.ReasonUnknownVersion, Message: "no"} }
+	bad.bundles = func() (*render.Bundle, error) {
+		return nil, &render.Error{Reason: render.ReasonUnknownVersion, Message: "no"}
+	}
 	foreign := newHub().deleting().with(payload())
 	foreign.addOn.Finalizers = []string{"somebody/else"}
 	gone := newHub().deleting().with(payload(), foundationWork())

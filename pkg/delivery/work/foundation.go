@@ -51,6 +51,19 @@ func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*wor
 	return work, nil
 }
 
+// Objects are the JSON of all objects of both works, in order: what a cluster gets.
+func Objects(b *render.Bundle) ([][]byte, error) {
+	role, err := manifests.WorkAgentRole(b.Component)
+	if err != nil {
+		return nil, err
+	}
+	out := [][]byte{role}
+	for _, o := range b.Objects() {
+		out = append(out, o.JSON)
+	}
+	return out, nil
+}
+
 // orphan keeps objects on the cluster when the work goes: deleting a CRD deletes every user's Services.
 func orphan(objects []render.Object) *workv1.DeleteOption {
 	var rules []workv1.OrphaningRule

@@ -1,0 +1,36 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// renderFlags are the administrator's decisions about rendering; the manager and the offline commands have the same, so
+// that these print what the manager delivers.
+type renderFlags struct {
+	allowedHosts, allowedKinds     []string
+	keepDescriptions, keepExamples bool
+}
+
+func (f *renderFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.allowedHosts, "remote-manifests-allowed-hosts", nil,
+		"hosts that spec.manifests and spec.additionalManifests may name, by https; none by default")
+	flags.StringSliceVar(&f.allowedKinds, "allowed-kinds", nil,
+		`kinds, as Kind.group, that additional manifests and patches may deliver besides those of Knative's releases; "*" is every kind`)
+	flags.BoolVar(&f.keepDescriptions, "keep-crd-descriptions", false, "deliver the descriptions in CRD schemas")
+	flags.BoolVar(&f.keepExamples, "keep-config-examples", false, "deliver the _example keys of Knative's ConfigMaps")
+}
+
+func (f *renderFlags) config() render.Config {
+	return render.Config{RemoteManifests: render.RemotePolicy{AllowedHosts: f.allowedHosts}, AllowedKinds: f.allowedKinds}
+}
+
+func (f *renderFlags) options(mode render.Mode) render.Options {
+	o := render.DefaultOptions(mode)
+	o.KeepDescriptions = o.KeepDescriptions || f.keepDescriptions
+	o.KeepExamples = o.KeepExamples || f.keepExamples
+	return o
+}

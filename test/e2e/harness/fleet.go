@@ -39,21 +39,23 @@ type Fleet struct {
 	AddOns   addonclient.Interface
 	Works    workclient.Interface
 	Clusters clusterclient.Interface
+	// Binary is the file of knative-addon.
+	Binary string
 }
 
 // Install installs the chart with further helm arguments and runs the manager.
 func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error) {
-	f := &Fleet{Lab: l}
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon")}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
 	f.Works, errs[1] = workclient.NewForConfig(l.Hub.Config)
 	f.Clusters, errs[2] = clusterclient.NewForConfig(l.Hub.Config)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
-	}
-	root, err := repository()
-	if err != nil {
-		return nil, err
 	}
 	args := append([]string{
 		"upgrade", "--install", "knative-addon", filepath.Join(root, "charts", "knative-addon"),
@@ -62,7 +64,7 @@ func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error
 	if _, err := f.Command(ctx, "helm", args...); err != nil {
 		return nil, err
 	}
-	return f, f.runManager(ctx, filepath.Join(root, "bin", "knative-addon"))
+	return f, f.runManager(ctx)
 }
 
 // repository is the root of the checkout that this file is in.
@@ -75,8 +77,8 @@ func repository() (string, error) {
 	return root, nil
 }
 
-func (f *Fleet) runManager(ctx context.Context, binary string) error {
-	if _, err := os.Stat(binary); err != nil {
+func (f *Fleet) runManager(ctx context.Context) error {
+	if _, err := os.Stat(f.Binary); err != nil {
 		return fmt.Errorf("cannot run the manager: %w; `make build` makes it", err)
 	}
 	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, Namespace, managerAccount)
@@ -90,7 +92,7 @@ func (f *Fleet) runManager(ctx context.Context, binary string) error {
 		}
 	}
 	probes := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: Manager, Path: binary, Dir: f.Dir, Args: []string{
+	p, err := f.Run(process.Spec{Name: Manager, Path: f.Binary, Dir: f.Dir, Args: []string{
 		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace,
 		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
 	}})

@@ -97,8 +97,9 @@ func newBundle(d *draft) (*Bundle, error) {
 		if err != nil {
 			return nil, refuse(ReasonInvalidSpec, "cannot marshal %s: %w", idOf(u), err)
 		}
-		o := Object{Unstructured: u, JSON: data, Resource: resources.of(u.GroupVersionKind())}
+		o := Object{Resource: resources.of(u.GroupVersionKind())}
 		o.Class, o.Orphan = d.classify(u)
+		o.Unstructured, o.JSON = d.store.share(u, data)
 		if isFoundation(u) {
 			b.Foundation = append(b.Foundation, o)
 			b.FoundationSize += len(data)

@@ -59,6 +59,7 @@ func checkDeliverable(t *testing.T, b *Bundle) {
 			t.Errorf("%s is in the wrong half, or orphaned and not of the foundation", o.ID())
 		}
 		checkSpokeFields(t, o)
+		_ = o.DeepCopy() // panics on values that are not JSON's
 	}
 	if got := hex.EncodeToString(digest.Sum(nil)); got != b.Digest {
 		t.Errorf("the digest is %s, want %s over the objects in order", b.Digest, got)
@@ -250,7 +251,7 @@ func TestSizes(t *testing.T) {
 
 // Every fragment of the matrix changes something, or the matrix would prove less than it seems to.
 func TestFragmentsHaveAnEffect(t *testing.T) {
-	without := []string{"nothing", "istio", "workload-without-effect"}
+	without := []string{"nothing", "istio", "workload-without-effect", "tls-disabled"}
 	for component, fragments := range map[api.Component][]fragment{
 		api.Serving: servingFragments(), api.Eventing: eventingFragments(),
 	} {
@@ -261,6 +262,27 @@ func TestFragmentsHaveAnEffect(t *testing.T) {
 				t.Errorf("%s: fragment %q changes the bundle: %t", component, f.name, changed)
 			}
 		}
+	}
+}
+
+// An override that changes nothing is said, one that changes something is not.
+func TestUnmatchedOverrides(t *testing.T) {
+	b := bundle(t, api.Serving, kourier+`
+config: {autoscaler: {a: b}, config-network: {c: d}, autoscalr: {e: f}, config-none: {g: h}}
+workloads: [{name: controller}, {name: storage-version-migration-serving-}, {name: contoller, replicas: 3}]
+deployments: [{name: old}]
+services: [{name: webhook}, {name: webhok}]
+podDisruptionBudgets: [{name: activator-pdb}, {name: activator}]`)
+	of := func(field, name, kind string) string {
+		return fmt.Sprintf("%s %q changes nothing: no %s of knative-serving 1.23.0 has this name", field, name, kind)
+	}
+	want := []string{
+		of("spec.workloads", "old", "workload"), of("spec.workloads", "contoller", "workload"),
+		of("spec.services", "webhok", "Service"), of("spec.podDisruptionBudgets", "activator", "PodDisruptionBudget"),
+		of("spec.config", "autoscalr", "ConfigMap"), of("spec.config", "config-none", "ConfigMap"),
+	}
+	if diff := cmp.Diff(want, b.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
 

@@ -13,8 +13,9 @@ const (
 	// Apply is server-side apply with force, whenever it changes and to repair drift. Fields that are not in the object
 	// belong to the spoke.
 	Apply Class = "Apply"
-	// Update replaces what the object says and may recreate it when a field cannot be changed, such as the roleRef of a
-	// binding. Nothing on the spoke writes to these objects.
+	// Update replaces the object where it differs. Nothing on the spoke writes to these objects, but for the rules of
+	// aggregated ClusterRoles, which must survive an update. No bundled version changes the roleRef of a binding, which no
+	// update can.
 	Update Class = "Update"
 	// CreateOnly creates the object when it is absent and never writes to it again: the spoke fills it.
 	CreateOnly Class = "CreateOnly"

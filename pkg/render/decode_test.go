@@ -104,7 +104,8 @@ namespaceConfiguration: {labels: {team: a}}
 	}
 	want := facts{
 		api.Serving, "knative", "fleet", "edge", "1.22", "1.21.3",
-		&base.ClusterProfileReference{Name: "one", Namespace: "fleet"}, map[string]string{"team": "a"},
+		&base.ClusterProfileReference{Name: "one", Namespace: "fleet"},
+		map[string]string{"team": "a"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)

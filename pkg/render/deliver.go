@@ -24,6 +24,8 @@ type draft struct {
 	// additional are the objects of spec.additionalManifests.
 	additional map[ObjectID]bool
 	warnings   []string
+	// store lets bundles share objects.
+	store *objectStore
 }
 
 // step is one thing that makes the operator's output deliverable.
@@ -44,6 +46,7 @@ func steps() []step {
 		{"take-origin", takeOrigin},
 		{"deduplicate", deduplicate},
 		{"ensure-namespace", ensureNamespace},
+		{"warn-unmatched", warnUnmatched},
 		{"patch", applyPatches},
 		{"check-identity", checkIdentity},
 		{"drop-server-fields", dropServerFields},
@@ -67,7 +70,10 @@ func (d *draft) finish() (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, d.checkSize(b)
+	if err := d.checkSize(b); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // each runs f on every object.

@@ -20,6 +20,8 @@ const (
 	ReasonVersionMigrationNotEligible Reason = "VersionMigrationNotEligible"
 	// ReasonIngressNotBundled means that the archive has no such ingress for the version.
 	ReasonIngressNotBundled Reason = "IngressNotBundled"
+	// ReasonIngressNotEnabled means that config-network names the class of an ingress that spec.ingress does not enable.
+	ReasonIngressNotEnabled Reason = "IngressNotEnabled"
 	// ReasonSourceNotBundled means that the archive has no such eventing source for the version.
 	ReasonSourceNotBundled Reason = "SourceNotBundled"
 	// ReasonSecurityGuardNotBundled means that the archive has no security guard for the version.

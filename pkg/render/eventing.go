@@ -60,8 +60,12 @@ func sourcesOf(ke *v1beta1.KnativeEventing) []string {
 		name    string
 		enabled bool
 	}{
-		{"ceph", in.Ceph.Enabled}, {"github", in.Github.Enabled}, {"gitlab", in.Gitlab.Enabled},
-		{"kafka", in.Kafka.Enabled}, {"rabbitmq", in.Rabbitmq.Enabled}, {"redis", in.Redis.Enabled},
+		{"ceph", in.Ceph.Enabled},
+		{"github", in.Github.Enabled},
+		{"gitlab", in.Gitlab.Enabled},
+		{"kafka", in.Kafka.Enabled},
+		{"rabbitmq", in.Rabbitmq.Enabled},
+		{"redis", in.Redis.Enabled},
 	} {
 		if e.enabled {
 			out = append(out, e.name)
@@ -72,7 +76,7 @@ func sourcesOf(ke *v1beta1.KnativeEventing) []string {
 
 // withoutTLS drops the cert-manager objects unless transport encryption is on, as the operator does after its
 // transformers: without cert-manager on the cluster they cannot be applied.
-func withoutTLS(ke *v1beta1.KnativeEventing, objects []unstructured.Unstructured) []unstructured.Unstructured {
+func withoutTLS(ke *v1beta1.KnativeEventing, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	if encryptsTransport(ke) {
 		return objects
 	}

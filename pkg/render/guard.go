@@ -22,20 +22,35 @@ func shortNamed(u *unstructured.Unstructured) bool {
 	return u.GetKind() == "ConfigMap" && len(u.GetName()) < len("config-")
 }
 
-// shortTransformers do for these ConfigMaps what the operator does for others.
-func shortTransformers(cr base.KComponent, component api.Component) []mf.Transformer {
-	return []mf.Transformer{
-		mf.InjectNamespace(cr.GetNamespace()),
-		func(u *unstructured.Unstructured) error {
-			for key, value := range cr.GetSpec().GetConfig()[u.GetName()] {
-				if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		common.InjectLabel(nameLabel, string(component)),
+func splitByName(objects []unstructured.Unstructured) (long, short []unstructured.Unstructured) {
+	for _, u := range objects {
+		if shortNamed(&u) {
+			short = append(short, u)
+		} else {
+			long = append(long, u)
+		}
 	}
+	return long, short
+}
+
+// transformShort does for these ConfigMaps what the operator does for others.
+func transformShort(objects []unstructured.Unstructured, cr base.KComponent, component api.Component) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	label := common.InjectLabel(nameLabel, string(component))
+	for n := range objects {
+		u := &objects[n]
+		u.SetNamespace(cr.GetNamespace())
+		for key, value := range cr.GetSpec().GetConfig()[u.GetName()] {
+			if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
+				return nil, refuse(ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
+			}
+		}
+		if err := label(u); err != nil {
+			return nil, refuse(ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
+		}
+		out = append(out, u)
+	}
+	return out, nil
 }
 
 // takeBootstrap takes spec.ingress.kourier.bootstrap-configmap off the CR and returns a transformer that does what the
@@ -77,14 +92,20 @@ func checkBrokerDefaults(ke *v1beta1.KnativeEventing) mf.Transformer {
 		if u.GetKind() != "ConfigMap" || u.GetName() != "config-br-defaults" {
 			return nil
 		}
-		var defaults struct {
-			Cluster map[string]any `json:"clusterDefault"`
-		}
-		text, found, err := unstructured.NestedString(u.Object, "data", key)
-		if err != nil || !found || yaml.Unmarshal([]byte(text), &defaults) != nil || defaults.Cluster != nil {
-			return nil // the operator has an error of its own for what is wrong with it, if anything is
+		text, found, _ := unstructured.NestedString(u.Object, "data", key)
+		if !found || !lacksClusterDefault(text) {
+			return nil
 		}
 		return refuse(ReasonInvalidSpec, "cannot render ConfigMap %q: key %q has no clusterDefault: add one to "+
 			"spec.config.br-defaults", u.GetName(), key)
 	}
+}
+
+// lacksClusterDefault is false for what is no YAML: the operator says that itself.
+func lacksClusterDefault(text string) bool {
+	var defaults struct {
+		Cluster map[string]any `json:"clusterDefault"`
+	}
+	err := yaml.Unmarshal([]byte(text), &defaults)
+	return err == nil && defaults.Cluster == nil
 }

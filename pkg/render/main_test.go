@@ -4,6 +4,8 @@ package render
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -34,6 +36,10 @@ func run(m *testing.M) (int, error) {
 	var err error
 	if shared, err = New(Config{}); err != nil {
 		return 0, err
+	}
+	flag.Parse()
+	if *benchTable {
+		return 0, errors.Join(writeBenchTable(os.Stdout), shared.Close())
 	}
 	return m.Run(), shared.Close()
 }

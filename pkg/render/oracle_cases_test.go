@@ -4,6 +4,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"slices"
 	"strings"
@@ -144,15 +145,16 @@ func commonFragments(first, second, third string) []fragment {
 		{"host-network", "hostNetwork: true"},
 		{"without-effect", `version: "9"` + "\n  volumeMounts: [{name: a, mountPath: /a}]"},
 	} {
-		spec := "workloads:"
+		var spec strings.Builder
+		spec.WriteString("workloads:")
 		for _, name := range []string{first, second, third} {
 			override := w.spec
 			if strings.Contains(override, "%[1]s") {
 				override = fmt.Sprintf(override, name)
 			}
-			spec += fmt.Sprintf("\n- name: %s\n  %s", name, override)
+			fmt.Fprintf(&spec, "\n- name: %s\n  %s", name, override)
 		}
-		out = append(out, fragment{"workload-" + w.name, spec})
+		out = append(out, fragment{"workload-" + w.name, spec.String()})
 	}
 	return out
 }
@@ -211,9 +213,7 @@ func addRandomCases(t *testing.T, cases map[string]oracleCase, fragments map[api
 			if err := yaml.Unmarshal([]byte(f.spec), &more); err != nil {
 				t.Fatalf("cannot read fragment %q: %v", f.name, err)
 			}
-			for key, value := range more {
-				fields[key] = value
-			}
+			maps.Copy(fields, more)
 			names = append(names, f.name)
 		}
 		spec, err := yaml.Marshal(fields)

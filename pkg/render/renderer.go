@@ -25,6 +25,7 @@ type Renderer struct {
 	allowed kinds
 	bundles *bundles
 	fetcher *remote.Fetcher
+	store   *objectStore
 	// private is a directory of the Renderer's own, removed by Close.
 	private string
 }
@@ -41,7 +42,7 @@ func New(cfg Config) (*Renderer, error) {
 	}
 	r := &Renderer{
 		config: cfg, allowed: allowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
-		private: private,
+		store: newObjectStore(), private: private,
 	}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -114,16 +115,13 @@ func (r *Renderer) render(ctx context.Context, j job) (*Bundle, error) {
 	d := &draft{
 		component: j.install.component, version: j.version, namespace: j.install.target, spec: j.install.spec(),
 		patches: j.install.patches, options: j.options, allowed: r.allowed, warnings: j.sources.warnings(),
-		users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
-	}
-	for n := range objects {
-		d.objects = append(d.objects, &objects[n])
+		objects: objects, store: r.store, users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
 	}
 	return d.finish()
 }
 
 // operatorOutput is what the Knative Operator would install.
-func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]unstructured.Unstructured, error) {
+func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.Unstructured, error) {
 	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion}
 	switch cr := j.install.resource(j.version).(type) {
 	case *v1beta1.KnativeServing:

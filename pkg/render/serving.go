@@ -49,6 +49,9 @@ func (c *catalog) checkServing(ks *v1beta1.KnativeServing, version string) error
 	if len(ks.Spec.Manifests) > 0 {
 		return nil
 	}
+	if err := checkIngressClass(ks); err != nil {
+		return err
+	}
 	minor := directoryOf(version)
 	for _, name := range ingressesOf(ks) {
 		if !c.has("ingress", minor, name) {
@@ -77,8 +80,10 @@ func ingressesOf(ks *v1beta1.KnativeServing) []string {
 		name    string
 		enabled bool
 	}{
-		{"istio", in.Istio.Enabled}, {"contour", in.Contour.Enabled},
-		{"kourier", in.Kourier.Enabled}, {"gateway-api", in.GatewayAPI.Enabled},
+		{"istio", in.Istio.Enabled},
+		{"contour", in.Contour.Enabled},
+		{"kourier", in.Kourier.Enabled},
+		{"gateway-api", in.GatewayAPI.Enabled},
 	} {
 		if e.enabled {
 			out = append(out, e.name)

@@ -46,7 +46,7 @@ type pipeline struct {
 
 // run appends and transforms the manifests of cr, which it may change, as the operator's reconcilers do up to the
 // point at which they write to a cluster.
-func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]unstructured.Unstructured, error) {
+func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]*unstructured.Unstructured, error) {
 	operatorMu.Lock()
 	defer operatorMu.Unlock()
 	restore, err := o.setEnvironment()
@@ -65,19 +65,20 @@ func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]un
 			return nil, err
 		}
 	}
-	short := manifest.Filter(shortNamed)
-	manifest = manifest.Filter(mf.Not(shortNamed))
-	progress := &progress{resources: manifest.Resources()}
-	extra := append([]mf.Transformer{}, p.transformers(ctx, &manifest)...)
-	extra = append(extra, progress.count)
-	if err := guarded(func() error { return common.Transform(ctx, &manifest, cr, extra...) }, progress); err != nil {
+	long, short := splitByName(manifest.Resources())
+	seen := &progress{resources: long}
+	err = guarded(func() error {
+		m, err := mf.ManifestFrom(mf.Slice(long), mf.UseClient(emptyCluster{}))
+		if err != nil {
+			return err
+		}
+		return common.Transform(ctx, &m, cr, append(p.transformers(ctx, &m), seen.collect)...)
+	}, seen)
+	if err != nil {
 		return nil, err
 	}
-	short, err = short.Transform(shortTransformers(cr, p.component)...)
-	if err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot render ConfigMaps: %w", err)
-	}
-	return manifest.Append(short).Resources(), nil
+	objects, err := transformShort(short, cr, p.component)
+	return append(seen.done, objects...), err
 }
 
 // setEnvironment points the operator's functions to the release manifests. What they read from the environment else
@@ -109,23 +110,24 @@ func setenv(key, value string) (restore func(), err error) {
 	}, nil
 }
 
-// progress knows which object a panic came from: transformers run object by object, and count is the last of them.
+// progress follows the transformers, which run object by object: collect is the last of them.
 type progress struct {
 	resources []unstructured.Unstructured
-	done      int
+	done      []*unstructured.Unstructured
 }
 
-func (p *progress) count(*unstructured.Unstructured) error {
-	p.done++
+func (p *progress) collect(u *unstructured.Unstructured) error {
+	p.done = append(p.done, u)
 	return nil
 }
 
+// current names the object that is being transformed.
 func (p *progress) current() string {
-	if p == nil || p.done >= len(p.resources) {
+	if p == nil || len(p.done) >= len(p.resources) {
 		return "manifests"
 	}
-	u := p.resources[p.done]
-	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), firstOf(u.GetName(), u.GetGenerateName())))
+	u := p.resources[len(p.done)]
+	return fmt.Sprintf("%s %q", u.GetKind(), firstOf(u.GetName(), u.GetGenerateName()))
 }
 
 func firstOf(values ...string) string {

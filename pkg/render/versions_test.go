@@ -85,10 +85,7 @@ func operatorVersion(t *testing.T, cr base.KComponent) (target string, available
 	t.Helper()
 	operatorMu.Lock()
 	defer operatorMu.Unlock()
-	if err := os.Setenv("KO_DATA_PATH", shared.catalog.dir); err != nil {
-		t.Fatal(err)
-	}
-	defer os.Unsetenv("KO_DATA_PATH") //nolint:errcheck // it was not set before
+	t.Setenv("KO_DATA_PATH", shared.catalog.dir)
 	target = common.TargetVersion(cr)
 	_, err := common.TargetManifest(cr)
 	return target, err == nil

@@ -86,7 +86,7 @@ func New(p Policy) (*Fetcher, error) {
 		p.MaxBytes = defaultMaxBytes
 	}
 	if p.Now == nil {
-		p.Now = time.Now
+		p.Now = time.Now //nolint:forbidigo // the default of a clock that is injected
 	}
 	dialer := &net.Dialer{Timeout: p.Timeout, Control: g.control}
 	transport := &http.Transport{

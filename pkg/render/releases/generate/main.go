@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -25,18 +26,18 @@ const packagePath = "open-cluster-management.io/knative-addon/pkg/render/release
 func main() {
 	update := flag.Bool("update", false, "write releases.sum from the pinned module instead of comparing with it")
 	flag.Parse()
-	if err := run(*update); err != nil {
+	if err := run(context.Background(), *update); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(update bool) error {
-	dir, err := packageDir()
+func run(ctx context.Context, update bool) error {
+	dir, err := packageDir(ctx)
 	if err != nil {
 		return err
 	}
-	version, err := goList("-m", "-f", "{{.Version}}", releases.Module)
+	version, err := goList(ctx, "-m", "-f", "{{.Version}}", releases.Module)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func run(update bool) error {
 	if !update && upToDate(archive, want) {
 		return nil
 	}
-	data, sum, err := pack(version)
+	data, sum, err := pack(ctx, version)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,9 @@ func run(update bool) error {
 }
 
 // packageDir is the directory of package releases.
-func packageDir() (string, error) { return goList("-f", "{{.Dir}}", packagePath) }
+func packageDir(ctx context.Context) (string, error) {
+	return goList(ctx, "-f", "{{.Dir}}", packagePath)
+}
 
 func readSum(path string) (releases.Sum, error) {
 	line, err := os.ReadFile(path)
@@ -88,8 +91,8 @@ func upToDate(archive string, want releases.Sum) bool {
 	return err == nil && sum == want.SHA256
 }
 
-func pack(version string) ([]byte, releases.Sum, error) {
-	module, err := moduleDir(version)
+func pack(ctx context.Context, version string) ([]byte, releases.Sum, error) {
+	module, err := moduleDir(ctx, version)
 	if err != nil {
 		return nil, releases.Sum{}, err
 	}
@@ -99,8 +102,8 @@ func pack(version string) ([]byte, releases.Sum, error) {
 }
 
 // moduleDir is where the module's files are; it downloads them when they are not there yet.
-func moduleDir(version string) (string, error) {
-	out, err := output("go", "mod", "download", "-json", releases.Module+"@"+version)
+func moduleDir(ctx context.Context, version string) (string, error) {
+	out, err := output(ctx, "mod", "download", "-json", releases.Module+"@"+version)
 	if err != nil {
 		return "", err
 	}
@@ -123,13 +126,14 @@ func replace(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-func goList(args ...string) (string, error) {
-	out, err := output("go", append([]string{"list"}, args...)...)
+func goList(ctx context.Context, args ...string) (string, error) {
+	out, err := output(ctx, append([]string{"list"}, args...)...)
 	return string(bytes.TrimSpace(out)), err
 }
 
-func output(name string, args ...string) ([]byte, error) {
-	cmd := exec.Command(name, args...)
+// output is what the go command prints.
+func output(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -1,0 +1,167 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// small is as much of a CustomResourceDefinition as amend looks at.
+const small = `
+metadata: {annotations: {from: controller-gen}}
+spec:
+  versions:
+  - name: v1beta1
+    additionalPrinterColumns: [{name: Target Cluster, type: string, jsonPath: .spec.clusterProfileRef.name}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              namespace: {type: object, description: upstream's, properties: {labels: {type: object}}}
+            x-kubernetes-validations: [{rule: upstream's}]
+`
+
+func TestAmend(t *testing.T) {
+	crd := parse(t, []byte(small))
+	if err := amend(crd); err != nil {
+		t.Fatal(err)
+	}
+	version := versionOf(t, crd)
+	if diff := cmp.Diff([]string{"Version", "Ready", "Reason", "Target Cluster", "Age"}, columns(t, version)); diff != "" {
+		t.Errorf("printer columns (-want +got):\n%s", diff)
+	}
+	for _, path := range [][]string{
+		{"schema", "openAPIV3Schema", "properties", "spec", "properties", "namespaceConfiguration", "properties", "labels"},
+		{"schema", "openAPIV3Schema", "properties", "spec", "properties", "namespace", "properties", "labels"},
+		{"schema", "openAPIV3Schema", "properties", "spec", "properties", "patches", "items"},
+		{"schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations"},
+		{"schema", "openAPIV3Schema", "x-kubernetes-validations"},
+	} {
+		if _, found, err := unstructured.NestedFieldNoCopy(version, path...); !found || err != nil {
+			t.Errorf("%v: found %t, error %v", path, found, err)
+		}
+	}
+	if description, _, _ := unstructured.NestedString(version, "schema", "openAPIV3Schema", "properties", "spec",
+		"properties", "namespace", "description"); description != "upstream's" {
+		t.Errorf("spec.namespace has description %q, want upstream's", description)
+	}
+}
+
+func TestSchemaAnnotationFollowsTheSpec(t *testing.T) {
+	schema := func(change func(crd map[string]any)) string {
+		crd := parse(t, []byte(small))
+		change(crd)
+		if err := amend(crd); err != nil {
+			t.Fatal(err)
+		}
+		value, _, _ := unstructured.NestedString(crd, "metadata", "annotations", schemaAnnotation)
+		return value
+	}
+	first := schema(func(map[string]any) {})
+	if same := schema(func(crd map[string]any) { crd["metadata"] = map[string]any{} }); first == "" || same != first {
+		t.Errorf("schema is %q and, with other metadata, %q", first, same)
+	}
+	other := schema(func(crd map[string]any) { _ = unstructured.SetNestedField(crd, "x", "spec", "group") })
+	if other == first {
+		t.Errorf("schema is %q for two different specs", other)
+	}
+}
+
+func TestAmendRefuses(t *testing.T) {
+	for name, crd := range map[string]string{
+		"no version":        `{spec: {versions: []}}`,
+		"two versions":      `{spec: {versions: [{name: v1}, {name: v2}]}}`,
+		"no spec.namespace": `{spec: {versions: [{name: v1, schema: {openAPIV3Schema: {}}}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := amend(parse(t, []byte(crd))); err == nil {
+				t.Error("amend did not fail")
+			}
+		})
+	}
+}
+
+// TestPatchTypes holds the schema against the code that decodes what the schema accepts.
+func TestPatchTypes(t *testing.T) {
+	schema := parse(t, patchesSchema)
+	got, _, err := unstructured.NestedStringSlice(schema, "items", "properties", "patch", "properties", "type", "enum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{string(render.JSONPatch), string(render.MergePatch), string(render.StrategicPatch)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("types of patches (-want +got):\n%s", diff)
+	}
+}
+
+func TestChartHasBoth(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(target), "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crd := parse(t, data)
+		kind, _, _ := unstructured.NestedString(crd, "spec", "names", "kind")
+		kinds[kind] = true
+		if got := len(columns(t, versionOf(t, crd))); got != 5 {
+			t.Errorf("%s has %d printer columns, want 5", kind, got)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"KnativeServing": true, "KnativeEventing": true}, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+}
+
+func parse(t *testing.T, data []byte) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := yaml.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func versionOf(t *testing.T, crd map[string]any) map[string]any {
+	t.Helper()
+	versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("%d versions, error %v", len(versions), err)
+	}
+	version, ok := versions[0].(map[string]any)
+	if !ok {
+		t.Fatalf("version is %T", versions[0])
+	}
+	return version
+}
+
+func columns(t *testing.T, version map[string]any) []string {
+	t.Helper()
+	list, _, err := unstructured.NestedSlice(version, "additionalPrinterColumns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range list {
+		if column, ok := c.(map[string]any); ok {
+			name, _, _ := unstructured.NestedString(column, "name")
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,213 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// TestConcurrent renders different resources of both kinds from 32 goroutines, while others decode and read the same
+// ones. Each gets what it would get alone, and each content is rendered once.
+func TestConcurrent(t *testing.T) {
+	r, err := New(Config{ReleasesDir: shared.catalog.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // a test
+	const goroutines, contents = 32, 8
+	resources := make([]*unstructured.Unstructured, contents)
+	want := make([]string, contents)
+	for n := range contents {
+		component := api.Components()[n%2]
+		text := fmt.Sprintf("high-availability: {replicas: %d}\nnamespace: {labels: {n: '%d'}}\n", n, n)
+		if component == api.Serving {
+			text += kourier
+		}
+		resources[n], want[n] = resource(t, component, text), bundle(t, component, text).Digest
+	}
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for round := range 3 {
+				n := (g + round) % contents
+				if err := renderAndRead(r, resources[n], want[n]); err != nil {
+					t.Errorf("content %d: %v", n, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stats := r.CacheStats()
+	if stats.Misses != contents || stats.Hits != goroutines*3-contents || stats.Bundles != contents {
+		t.Errorf("%+v, want each of %d contents rendered once", stats, contents)
+	}
+}
+
+// renderAndRead decodes, renders and reads all of a bundle.
+func renderAndRead(r *Renderer, u *unstructured.Unstructured, digest string) error {
+	in, err := Decode(u)
+	if err != nil {
+		return err
+	}
+	b, err := r.Render(context.Background(), in, DefaultOptions(Pull))
+	if err != nil {
+		return err
+	}
+	if b.Digest != digest {
+		return fmt.Errorf("the digest is %s, want %s as alone", b.Digest, digest)
+	}
+	for _, o := range b.Objects() {
+		_ = o.GetLabels()
+	}
+	_ = Images(b)
+	return nil
+}
+
+// Nothing in a bundle depends on the order of maps, on what was rendered before, or on the Renderer.
+func TestDeterministic(t *testing.T) {
+	for component, text := range map[api.Component]string{
+		api.Serving: kourier + `
+registry: {default: "mirror.example.com/${NAME}:v1", override: {activator: "a.example.com/a:v1", autoscaler: "a.example.com/b:v1"}}
+config: {autoscaler: {a: '1', b: '2', c: '3', d: '4'}, logging: {e: '5', f: '6'}}
+workloads: [{name: controller, labels: {a: b, c: d, e: f}, annotations: {g: h, i: j, k: l}, nodeSelector: {pool: one, zone: two}}]
+namespace: {labels: {q: r, s: t}, annotations: {u: v, w: x}}`,
+		api.Eventing: "source: {kafka: {enabled: true}, rabbitmq: {enabled: true}, ceph: {enabled: true}}\nconfig: {features: {a: b, transport-encryption: strict}}",
+	} {
+		digests := map[string]bool{}
+		for range 5 {
+			r, err := New(Config{ReleasesDir: shared.catalog.dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := r.Render(context.Background(), install(t, component, text), DefaultOptions(Pull))
+			if err != nil {
+				t.Fatal(err)
+			}
+			digests[b.Digest] = true
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(digests) != 1 {
+			t.Errorf("%s has %d digests for the same input", component, len(digests))
+		}
+	}
+}
+
+// Bundles share what they have in common, and what no bundle has any more is gone.
+func TestObjectStore(t *testing.T) {
+	r, err := New(Config{ReleasesDir: shared.catalog.dir, CacheSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // a test
+	render := func(n int) *Bundle {
+		t.Helper()
+		in := install(t, api.Serving, fmt.Sprintf("%sconfig: {autoscaler: {n: '%d'}}", kourier, n))
+		b, err := r.Render(context.Background(), in, DefaultOptions(Pull))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first, second := render(0), render(1)
+	alone := 0
+	for n, o := range second.Objects() {
+		if first.Objects()[n].Unstructured != o.Unstructured {
+			alone++
+		}
+	}
+	if alone != 1 {
+		t.Errorf("%d objects are not shared, want the one that differs", alone)
+	}
+	objects := len(first.Objects())
+	for n := range 20 {
+		render(n)
+	}
+	for range 100 {
+		if runtime.GC(); r.store.size() <= objects+3 {
+			break
+		}
+		time.Sleep(time.Millisecond) // cleanups run beside the collector
+	}
+	if n := r.store.size(); n > objects+3 {
+		t.Errorf("%d objects are kept, want those of the four bundles in use: at most %d", n, objects+3)
+	}
+	runtime.KeepAlive(first)
+	runtime.KeepAlive(second)
+}
+
+// The cache is bounded, gives up what was not used for longest, and keeps failures.
+func TestBundles(t *testing.T) {
+	ctx := context.Background()
+	b := newBundles(2)
+	rendered := map[string]int{}
+	boom := errors.New("boom")
+	get := func(version string) error {
+		_, err := b.get(ctx, key{version: version}, func() (*Bundle, error) {
+			rendered[version]++
+			if version == "broken" {
+				return nil, boom
+			}
+			return &Bundle{Version: version}, nil
+		})
+		return err
+	}
+	for _, version := range []string{"a", "b", "a", "c", "a", "b"} {
+		if err := get(version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rendered["a"] != 1 || rendered["b"] != 2 || rendered["c"] != 1 {
+		t.Errorf("rendered %v, want b again only: a was used in between", rendered)
+	}
+	for range 2 {
+		if err := get("broken"); !errors.Is(err, boom) {
+			t.Errorf("the failure is %v", err)
+		}
+	}
+	if rendered["broken"] != 1 {
+		t.Errorf("the same content failed %d times", rendered["broken"])
+	}
+	if s := b.stats(); s.Bundles != 2 {
+		t.Errorf("%d bundles are kept, want 2", s.Bundles)
+	}
+}
+
+// Who waits for another's rendering may stop waiting; the rendering goes on.
+func TestBundlesWait(t *testing.T) {
+	b := newBundles(0)
+	started, finish := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.get(context.Background(), key{}, func() (*Bundle, error) {
+			close(started)
+			<-finish
+			return &Bundle{}, nil
+		})
+		done <- err
+	}()
+	<-started
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := b.get(ctx, key{}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("get: %v, want the deadline of its caller", err)
+	}
+	close(finish)
+	if err := <-done; err != nil {
+		t.Errorf("the first caller: %v", err)
+	}
+	if bundle, err := b.get(context.Background(), key{}, nil); err != nil || bundle == nil {
+		t.Errorf("get after it: %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// FuzzRender: whatever a CR says, there is a bundle that can be delivered or an *Error. No panic reaches the caller.
+func FuzzRender(f *testing.F) {
+	for component, fragments := range map[bool][]fragment{false: servingFragments(), true: eventingFragments()} {
+		for _, s := range fragments {
+			f.Add(component, s.spec)
+		}
+	}
+	f.Add(false, "config: {a: {b: c}, '': {d: e}}\nworkloads: [{name: '', replicas: -1}]")
+	f.Add(false, "version: '1'\nmanifests: [{URL: ''}]")
+	f.Add(true, "config: {br-defaults: {default-br-config: 'null'}}")
+	f.Add(true, "config: {br-defaults: {default-br-config: 'clusterDefault: null'}, features: {' transport-encryption': strict}}")
+	f.Add(false, "config: {istio: {local-gateways: '- {name: knative-local-gateway, namespace: Up}'}}\ningress: {istio: {enabled: true}}")
+	f.Add(true, "resources: [{container: eventing-controller, limits: {cpu: 1e400}}]")
+	f.Fuzz(func(t *testing.T, eventing bool, spec string) {
+		component := api.Serving
+		if eventing {
+			component = api.Eventing
+		}
+		var fields map[string]any
+		if err := yaml.Unmarshal([]byte(spec), &fields); err != nil || fields == nil {
+			t.Skip("it is no spec")
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
+		u.SetAPIVersion("operator.knative.dev/v1beta1")
+		u.SetKind(component.Kind())
+		u.SetName("fuzz")
+		in, err := Decode(u)
+		if err != nil {
+			requireError(t, err)
+			return
+		}
+		b, err := shared.Render(context.Background(), in, DefaultOptions(Pull))
+		if err != nil {
+			requireError(t, err)
+			return
+		}
+		checkDeliverable(t, b)
+	})
+}
+
+// requireError: a failure has a reason and a message in one line.
+func requireError(t *testing.T, err error) {
+	t.Helper()
+	e := (*Error)(nil)
+	if !errors.As(err, &e) || e.Reason == "" || e.Message == "" {
+		t.Errorf("%T %v is no *Error with a reason", err, err)
+	}
+	if e != nil && e.Reason == ReasonInternal && strings.Contains(e.Message, "manifests:") {
+		t.Errorf("%v names no object", err)
+	}
+}
+
+// FuzzPatch: whatever a patch says, it changes the object that it names and no other, or it is an *Error.
+func FuzzPatch(f *testing.F) {
+	for _, content := range []string{
+		"{}", "null", "[]", "7", "a: b", "[{op: remove, path: /spec}]", "[{op: copy, from: '', path: /spec/x}]",
+		"[{op: move, from: /spec, path: /metadata/labels}]", "$patch: delete", "{$patch: replace, data: {a: b}}", "metadata: null",
+		"metadata: {labels: 7}", "spec: {template: {spec: {containers: [{$patch: replace}]}}}", "spec: {replicas: 1.5}",
+		"[{op: add, path: /metadata/labels/a~1b, value: c}]", "spec: {$setElementOrder/containers: [7]}", "status: {a: b}",
+		"spec: {template: {spec: {$retainKeys: [a]}}}", copies(),
+	} {
+		for kind := range uint8(3) {
+			f.Add(kind, content)
+		}
+	}
+	plain := bundle(f, api.Serving, kourier)
+	before := map[ObjectID]string{}
+	for _, o := range plain.Objects() {
+		before[o.ID()] = string(o.JSON)
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, content string) {
+		controller := target("apps/v1", "Deployment", "controller")
+		patch := Patch{controller, PatchSpec{[]PatchType{JSONPatch, MergePatch, StrategicPatch}[kind%3], content}}
+		d := &draft{
+			component: api.Serving, version: "1.23.0", namespace: "knative-serving", spec: install(t, api.Serving, "{}").spec(),
+			patches: []Patch{patch}, options: Options{Mode: Pull}, allowed: allowedKinds(nil),
+			users: map[ObjectID]bool{}, additional: map[ObjectID]bool{}, store: newObjectStore(),
+		}
+		for _, o := range plain.Objects() {
+			d.objects = append(d.objects, o.DeepCopy())
+		}
+		if err := patch.validate(); err != nil {
+			t.Skip("Decode refuses it")
+		}
+		b, err := d.finish()
+		if err != nil {
+			requireError(t, err)
+			return
+		}
+		for _, o := range b.Objects() {
+			if o.GetName() != "controller" && before[o.ID()] != string(o.JSON) {
+				t.Errorf("the patch changed %s", o.ID())
+			}
+			if !json.Valid(o.JSON) {
+				t.Errorf("%s is no JSON", o.ID())
+			}
+		}
+	})
+}

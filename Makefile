@@ -23,6 +23,11 @@ HELM := CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false -trimpath" $(TOOL) 
 # in-modules runs a command in every module.
 in-modules = for module in $(MODULES); do echo "--- $$module: $(1)"; (cd $$module && $(1)); done
 
+# progress runs a command that may take minutes the first time, and says so while it does.
+progress = echo "$(1) ..."; start=$$SECONDS; \
+	(while sleep 20; do echo "$(1) ... $$((SECONDS - start)) s"; done) & ticker=$$!; trap "kill $$ticker" EXIT; \
+	($(2)); echo "$(1) took $$((SECONDS - start)) s"
+
 ##@ General
 
 .PHONY: help
@@ -33,7 +38,8 @@ help: ## Show the targets.
 
 .PHONY: demo
 demo: build ## Start a fleet on this machine and install Knative Serving on it.
-	cd test/e2e && go run ./cmd/demo
+	@$(call progress,building the demo,cd test/e2e && go build -o $(CURDIR)/bin/demo ./cmd/demo)
+	@exec bin/demo
 
 .PHONY: presubmit
 presubmit: verify test ## Everything a change has to pass.
@@ -131,8 +137,9 @@ deflake: releases ## Run unit tests again and again (COUNT, PACKAGES) until one 
 ##@ Build
 
 .PHONY: build
-build: releases ## Build bin/knative-addon.
-	go build -ldflags "-X main.version=$(VERSION)" -o bin/knative-addon ./cmd/knative-addon
+build: ## Build bin/knative-addon.
+	@$(call progress,making the archive of Knative's release manifests,go run ./pkg/render/releases/generate)
+	@$(call progress,building bin/knative-addon,go build -ldflags "-X main.version=$(VERSION)" -o bin/knative-addon ./cmd/knative-addon)
 
 .PHONY: image
 image: ## Build the manager's image (IMAGE, CONTAINER_TOOL).

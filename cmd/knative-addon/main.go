@@ -12,7 +12,7 @@ import (
 )
 
 // version is set by the build.
-var version = "devel" //nolint:gochecknoglobals // the linker writes it
+var version = "devel"
 
 func main() {
 	cmd := &cobra.Command{

@@ -4,9 +4,15 @@ package addon
 
 import (
 	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -16,15 +22,38 @@ type RenderedBundles struct {
 	Source   *revision.Source
 	Renderer *render.Renderer
 	Options  render.Options
+	// Foundations lists the works with api.FoundationLabel: they tell which version a cluster has.
+	Foundations worklisters.ManifestWorkLister
 }
 
 var _ Bundles = (*RenderedBundles)(nil)
 
-// Bundle implements Bundles.
+// Bundle implements Bundles. A version that the cluster cannot reach in one step is an error.
 func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	install, err := r.Source.Install(addon)
 	if err != nil {
 		return nil, err
 	}
-	return r.Renderer.Render(ctx, install, r.Options)
+	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	if err != nil {
+		return nil, err
+	}
+	installed, err := r.installedVersion(addon)
+	if err != nil {
+		return nil, err
+	}
+	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
+}
+
+// installedVersion is the version that the cluster has, or is on its way to; empty when it has none.
+func (r *RenderedBundles) installedVersion(addon *addonv1beta1.ManagedClusterAddOn) (string, error) {
+	name := work.FoundationName(api.Component(addon.Name))
+	foundation, err := r.Foundations.ManifestWorks(addon.Namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
+	}
+	return foundation.Annotations[api.VersionAnnotation], nil
 }

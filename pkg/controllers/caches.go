@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
 	"open-cluster-management.io/addon-framework/pkg/index"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
@@ -24,7 +26,6 @@ import (
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
-	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -36,6 +37,8 @@ const resync = 10 * time.Minute
 type Hub struct {
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface
+	// ConfigClient writes KnativeServings and KnativeEventings.
+	ConfigClient dynamic.Interface
 
 	kube     kubeinformers.SharedInformerFactory
 	addOns   addoninformers.SharedInformerFactory
@@ -54,7 +57,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	remember(err)
 	clusters, err := clusterclient.NewForConfig(config)
 	remember(err)
-	configs, err := dynamic.NewForConfig(config)
+	h.ConfigClient, err = dynamic.NewForConfig(config)
 	remember(err)
 	h.AddOnClient, err = addonclient.NewForConfig(config)
 	remember(err)
@@ -74,7 +77,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 		addoninformers.WithTransform(crcache.TransformStripManagedFields()))
 	h.clusters = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
 		clusterinformers.WithTransform(crcache.TransformStripManagedFields()))
-	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(configs, resync)
+	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(h.ConfigClient, resync)
 	h.payloads = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
 		workinformers.WithTweakListOptions(addOnLabel), workinformers.WithTransform(crcache.TransformStripManagedFields()))
 	h.foundations = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,

@@ -8,13 +8,15 @@ import (
 	"sync/atomic"
 
 	"k8s.io/utils/clock"
-	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/foundation"
+	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -26,8 +28,10 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 	if err != nil {
 		return fmt.Errorf("cannot create the add-on manager: %w", err)
 	}
-	bundles := &addon.RenderedBundles{Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options}
 	foundations := hub.foundations.Work().V1().ManifestWorks()
+	bundles := &addon.RenderedBundles{
+		Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options, Foundations: foundations.Lister(),
+	}
 	for _, c := range api.Components() {
 		if err := framework.AddAgent(addon.New(c, bundles, foundations.Lister())); err != nil {
 			return fmt.Errorf("cannot register add-on %q: %w", c.AddOnName(), err)
@@ -55,6 +59,12 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 	}))
 	if err != nil {
 		return fmt.Errorf("cannot add the add-on manager: %w", err)
+	}
+	for _, c := range api.Components() {
+		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer}
+		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
+			return err
+		}
 	}
 	addOns, clusters := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.clusters.Cluster().V1().ManagedClusters()
 	payloads := hub.payloads.Work().V1().ManifestWorks()

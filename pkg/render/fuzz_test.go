@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +55,102 @@ func FuzzRender(f *testing.F) {
 		}
 		checkDeliverable(t, b)
 	})
+}
+
+// FuzzFields puts a text into a field that means something: what FuzzRender makes is mostly refused by Decode.
+func FuzzFields(f *testing.F) {
+	for n, text := range oddTexts() {
+		f.Add(uint16(n*977), text)
+	}
+	places := fieldPlaces(f)
+	f.Fuzz(func(t *testing.T, n uint16, text string) {
+		renderWith(t, places[int(n)%len(places)], text)
+	})
+}
+
+// TestOddTexts puts an odd text into every field of the matrix that takes a text.
+func TestOddTexts(t *testing.T) {
+	texts := oddTexts()
+	for n, p := range fieldPlaces(t) {
+		renderWith(t, p, texts[n%len(texts)])
+	}
+}
+
+func oddTexts() []string {
+	return []string{
+		"", "a b", "\x00", "${NAME}", "$HOME", strings.Repeat("x", 300), "{{", "\u00e9\u2028", "../../etc", "null", "-1", "%s%n", "a: b: c",
+		"https://example.com", "A", ".", "knative.dev/x", "1e400",
+	}
+}
+
+// fieldPlace is a field of a fragment: the spec, and the way to the text.
+type fieldPlace struct {
+	component api.Component
+	spec      string
+	path      []any
+}
+
+func fieldPlaces(tb testing.TB) []fieldPlace {
+	tb.Helper()
+	var out []fieldPlace
+	for _, component := range api.Components() {
+		fragments := servingFragments()
+		if component == api.Eventing {
+			fragments = eventingFragments()
+		}
+		for _, f := range fragments {
+			spec, _ := resource(tb, component, f.spec).Object["spec"].(map[string]any)
+			for _, path := range textsOf(spec, nil) {
+				out = append(out, fieldPlace{component, f.spec, path})
+			}
+		}
+	}
+	return out
+}
+
+// textsOf are the ways to the texts of a value, in a fixed order.
+func textsOf(value any, at []any) [][]any {
+	var out [][]any
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			out = append(out, textsOf(v[key], append(slices.Clone(at), key))...)
+		}
+	case []any:
+		for n := range v {
+			out = append(out, textsOf(v[n], append(slices.Clone(at), n))...)
+		}
+	case string:
+		out = append(out, at)
+	}
+	return out
+}
+
+// renderWith renders a fragment with another text in one place.
+func renderWith(t *testing.T, p fieldPlace, text string) {
+	t.Helper()
+	u := resource(t, p.component, p.spec)
+	last := len(p.path) - 1
+	switch parent := at(t, u.Object["spec"], p.path[:last]...).(type) {
+	case map[string]any:
+		parent[p.path[last].(string)] = text
+	case []any:
+		parent[p.path[last].(int)] = text
+	}
+	in, err := Decode(u)
+	if err != nil {
+		requireError(t, err)
+		return
+	}
+	b, err := shared.Render(context.Background(), in, DefaultOptions(Pull))
+	if err != nil {
+		requireError(t, err)
+		if ReasonOf(err) == ReasonInternal {
+			t.Errorf("%v = %q: %v: want a guard that says what is wrong with the spec", p.path, text, err)
+		}
+		return
+	}
+	checkDeliverable(t, b)
 }
 
 // requireError: a failure has a reason and a message in one line.

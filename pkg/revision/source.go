@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -98,6 +99,9 @@ func (s *Source) decode(k key, u *unstructured.Unstructured) (*render.Install, e
 		return d.install, d.err
 	}
 	install, err := render.Decode(u)
+	if pin := u.GetAnnotations()[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
+		install = install.WithVersion(pin)
+	}
 	s.decoded[k] = decoded{resourceVersion: u.GetResourceVersion(), install: install, err: err}
 	return install, err
 }

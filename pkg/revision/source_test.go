@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -101,5 +102,20 @@ func TestInstallIsDecodedOncePerVersion(t *testing.T) {
 	}
 	if got := changed.SpecVersion(); got != "1.23" {
 		t.Errorf("version is %q, want that of the changed object", got)
+	}
+}
+
+func TestInstallIsPinned(t *testing.T) {
+	for version, want := range map[string]string{"": "1.22.1", "1.21": "1.21", "latest": "latest"} {
+		u := serving("1", version)
+		u.SetAnnotations(map[string]string{api.PinnedVersionAnnotation: "1.22.1"})
+		s, _ := source(t, u)
+		install, err := s.Install(addOn(reference("knativeservings", "default")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := install.SpecVersion(); got != want {
+			t.Errorf("spec.version %q with a pin is %q, want %q", version, got, want)
+		}
 	}
 }

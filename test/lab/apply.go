@@ -10,7 +10,7 @@ import (
 	"io"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -58,13 +58,13 @@ func (c *Cluster) Apply(ctx context.Context, stream []byte) error {
 	return g.Wait()
 }
 
-func resourceFor(client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func resourceFor(client dynamic.Interface, mapper apimeta.RESTMapper, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := o.GroupVersionKind()
 	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	if mapping.Scope.Name() == apimeta.RESTScopeNameRoot {
 		return client.Resource(mapping.Resource), nil
 	}
 	return client.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil

@@ -73,7 +73,7 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err := l.startAPIServer(ctx, c, ports[0]); err != nil {
 		return err
 	}
-	if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil {
+	if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil { //nolint:contextcheck // connections outlive the call
 		return err
 	}
 	if err := l.startControllers(c, ports[1], ports[2]); err != nil {

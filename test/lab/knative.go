@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"time"
@@ -87,6 +88,9 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernete
 		return p.Stop()
 	}
 	if p != nil {
+		if state, _ := p.State(); state == process.Failed { // as the kubelet would; what a test stopped stays stopped
+			return p.Start()
+		}
 		return nil
 	}
 	d := &list.Items[0]
@@ -140,7 +144,7 @@ func (l *Lab) startKnative(ctx context.Context, c *Cluster, k knativeProgram, d 
 		"METRICS_PROMETHEUS_HOST": "127.0.0.1", "KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "",
 	})
 	if k.service != "" {
-		if err := c.serviceIPs.forward(ip, "127.0.0.1:"+ports[0]); err != nil {
+		if err := c.serviceIPs.forward(ip, "127.0.0.1:"+ports[0]); err != nil { //nolint:contextcheck // connections outlive the call
 			return nil, err
 		}
 	}
@@ -160,9 +164,7 @@ func environment(d *appsv1.Deployment, overrides map[string]string) []string {
 			values[e.Name] = field(d, e.ValueFrom.FieldRef)
 		}
 	}
-	for k, v := range overrides {
-		values[k] = v
-	}
+	maps.Copy(values, overrides)
 	out := make([]string, 0, len(values))
 	for k, v := range values {
 		out = append(out, fmt.Sprintf("%s=%s", k, v))

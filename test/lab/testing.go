@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ func Start(t testing.TB, opts Options) *Lab {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the logs of the lab's components are in %s", keepLogs(t, l))
+			dir, err := l.KeepLogs()
+			t.Logf("the logs of the lab's components are in %s (error %v)", dir, err)
 		}
 		if err := l.Close(); err != nil {
 			t.Errorf("cannot close the lab: %v", err)
@@ -31,18 +33,18 @@ func Start(t testing.TB, opts Options) *Lab {
 	return l
 }
 
-func keepLogs(t testing.TB, l *Lab) string {
+// KeepLogs copies the logs of all components to a directory that outlives the lab, and returns it.
+func (l *Lab) KeepLogs() (string, error) {
 	to, err := os.MkdirTemp("", "knative-addon-lab-logs-")
 	if err != nil {
-		t.Errorf("cannot keep the logs: %v", err)
-		return ""
+		return "", fmt.Errorf("cannot keep the logs: %w", err)
 	}
 	for _, c := range l.Components() {
 		if err := copyFile(c.Log, filepath.Join(to, filepath.Base(c.Log))); err != nil {
-			t.Errorf("cannot keep the log of %s: %v", c.Name, err)
+			return "", fmt.Errorf("cannot keep the log of %s: %w", c.Name, err)
 		}
 	}
-	return to
+	return to, nil
 }
 
 func copyFile(from, to string) error {

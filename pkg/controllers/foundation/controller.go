@@ -11,12 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -68,9 +69,12 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	bundle, err := r.Bundles.Bundle(ctx, s.addon)
 	if e := (*render.Error)(nil); errors.As(err, &e) {
 		// Bad input: addon-framework reports the same error on the add-on, and only a change of the input helps.
-		return nil
+		return r.reportEligibility(ctx, s, e)
 	}
 	if err != nil {
+		return err
+	}
+	if err := r.reportEligibility(ctx, s, nil); err != nil {
 		return err
 	}
 	if err := r.ensureFinalizer(ctx, s); err != nil {

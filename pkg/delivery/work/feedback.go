@@ -5,6 +5,7 @@ package work
 import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	workv1 "open-cluster-management.io/api/work/v1"
 

@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -34,7 +35,7 @@ func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*wor
 			Name:        FoundationName(b.Component),
 			Namespace:   addon.Namespace,
 			Labels:      map[string]string{api.FoundationLabel: string(b.Component)},
-			Annotations: map[string]string{api.DigestAnnotation: b.Digest},
+			Annotations: map[string]string{api.DigestAnnotation: b.Digest, api.VersionAnnotation: b.Version},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: addonv1beta1.GroupVersion.String(), Kind: "ManagedClusterAddOn", Name: addon.Name, UID: addon.UID},
 			},

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
+
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -79,7 +79,7 @@ func deploymentStatus(values map[string]int64, conditions ...metav1.Condition) w
 	}
 	for name, v := range values {
 		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{
-			Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To(v)},
+			Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(v)},
 		})
 	}
 	return m

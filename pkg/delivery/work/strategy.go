@@ -14,7 +14,10 @@ import (
 func serverSideApplied() []workv1.ResourceIdentifier {
 	const all = "*"
 	resources := []workv1.ResourceIdentifier{
-		{Resource: "namespaces"}, {Resource: "configmaps"}, {Resource: "services"}, {Resource: "secrets"},
+		{Resource: "namespaces"},
+		{Resource: "configmaps"},
+		{Resource: "services"},
+		{Resource: "secrets"},
 		{Group: "autoscaling", Resource: "horizontalpodautoscalers"},
 		{Group: "policy", Resource: "poddisruptionbudgets"},
 		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
+
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -22,8 +22,10 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-func object(t *testing.T, apiVersion, kind, namespace, name string, o render.Object) render.Object {
+func object(t *testing.T, kind, name string, o render.Object) render.Object {
 	t.Helper()
+	apiVersion, kind := cutLast(kind)
+	namespace, name := cutLast(name)
 	o.Unstructured = &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
 	o.SetNamespace(namespace)
 	o.SetName(name)
@@ -35,19 +37,26 @@ func object(t *testing.T, apiVersion, kind, namespace, name string, o render.Obj
 	return o
 }
 
+// cutLast cuts s around its last slash; without one it is all after.
+func cutLast(s string) (before, after string) {
+	i := strings.LastIndex(s, "/")
+	return s[:max(i, 0)], s[i+1:]
+}
+
+// bundle is a Namespace and a CRD, a ConfigMap and a Job.
 func bundle(t *testing.T) *render.Bundle {
 	t.Helper()
 	return &render.Bundle{
 		Component: api.Serving, Version: "1.23.0", Namespace: ns, Digest: "d1",
 		Foundation: []render.Object{
-			object(t, "v1", "Namespace", "", ns, render.Object{Orphan: true, Resource: schema.GroupVersionResource{Resource: "namespaces"}}),
-			object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "services.serving.knative.dev", render.Object{
+			object(t, "v1/Namespace", ns, render.Object{Orphan: true, Resource: schema.GroupVersionResource{Resource: "namespaces"}}),
+			object(t, "apiextensions.k8s.io/v1/CustomResourceDefinition", "services.serving.knative.dev", render.Object{
 				Orphan: true, Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 			}),
 		},
 		Payload: []render.Object{
-			object(t, "v1", "ConfigMap", ns, openWork, render.Object{Class: render.Apply}),
-			object(t, "batch/v1", "Job", ns, "cleanup", render.Object{Class: render.OncePerVersion}),
+			object(t, "v1/ConfigMap", ns+"/"+openWork, render.Object{Class: render.Apply}),
+			object(t, "batch/v1/Job", ns+"/"+"cleanup", render.Object{Class: render.OncePerVersion}),
 		},
 	}
 }
@@ -153,7 +162,7 @@ func TestFirstStrategyWins(t *testing.T) {
 
 func TestWorkloadStates(t *testing.T) {
 	value := func(name string, n int64) workv1.FeedbackValue {
-		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To(n)}}
+		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(n)}}
 	}
 	got := WorkloadStates([]agent.FieldResult{{
 		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "statefulsets", Namespace: ns, Name: "request-reply"},

@@ -168,6 +168,13 @@ func (p *Process) toggle(from, to State, sig syscall.Signal) error {
 	return nil
 }
 
+func describe(exit error) string {
+	if exit == nil {
+		return "exit status 0"
+	}
+	return exit.Error()
+}
+
 // WaitReady polls ready until it returns nil. It fails at once when the program ends, and when ctx ends, with the end
 // of the program's log.
 func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
@@ -186,7 +193,7 @@ func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) err
 			p.mu.Lock()
 			exit := p.exit
 			p.mu.Unlock()
-			return fmt.Errorf("%s ended (%v) before it was ready; the end of %s:\n%s", p.spec.Name, exit, p.logFile, tail(p.logFile))
+			return fmt.Errorf("%s ended (%s) before it was ready; the end of %s:\n%s", p.spec.Name, describe(exit), p.logFile, tail(p.logFile))
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s", p.spec.Name, last, p.logFile, tail(p.logFile))
 		case <-tick.C:

@@ -75,27 +75,11 @@ func watch(ctx context.Context, fleet *harness.Fleet, clusters []string) error {
 	defer cancel()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	last := map[string]string{}
+	shown := map[string]string{}
 	for {
-		var waiting []string
-		for _, cluster := range clusters {
-			p, err := fleet.Progress(ctx, api.Serving, cluster)
-			if err != nil && ctx.Err() == nil {
-				return err
-			}
-			line := fmt.Sprintf("%-10s %3d of %3d objects applied, %d of %d workloads available", cluster, p.Applied, p.Objects, p.Available, p.Workloads)
-			if p.Done {
-				line += ", add-on Available"
-			} else {
-				waiting = append(waiting, cluster+": "+p.Message)
-			}
-			if line != last[cluster] && ctx.Err() == nil {
-				last[cluster] = line
-				fmt.Println(line)
-			}
-		}
-		if len(waiting) == 0 {
-			return nil
+		waiting, err := look(ctx, fleet, clusters, shown)
+		if ctx.Err() == nil && (err != nil || len(waiting) == 0) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -106,6 +90,27 @@ func watch(ctx context.Context, fleet *harness.Fleet, clusters []string) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// look prints what has changed since it was shown, and returns why clusters are not Available.
+func look(ctx context.Context, fleet *harness.Fleet, clusters []string, shown map[string]string) (waiting []string, err error) {
+	for _, cluster := range clusters {
+		p, err := fleet.Progress(ctx, api.Serving, cluster)
+		if err != nil {
+			return append(waiting, cluster+": "+err.Error()), err
+		}
+		line := fmt.Sprintf("%-10s %3d of %3d objects applied, %d of %d workloads available", cluster, p.Applied, p.Objects, p.Available, p.Workloads)
+		if p.Done {
+			line += ", add-on Available"
+		} else {
+			waiting = append(waiting, cluster+": "+p.Message)
+		}
+		if line != shown[cluster] {
+			shown[cluster] = line
+			fmt.Println(line)
+		}
+	}
+	return waiting, nil
 }
 
 // show prints what a user would look at next.

@@ -17,6 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/foundation"
 	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
+	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -73,6 +74,13 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
 		Bundles: bundles, Events: mgr.GetEventRecorderFor("knative-addon"), Trigger: trigger,
 		Clock: clock.RealClock{},
+	}
+	repairs := &repair.Reconciler{
+		AddOns: addOns.Lister(), Payloads: payloads.Lister(), WorkClient: hub.WorkClient,
+		Bundles: bundles, Events: mgr.GetEventRecorderFor("knative-addon"), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
+	}
+	if err := repairs.SetupWithManager(mgr, payloads.Informer()); err != nil {
+		return err
 	}
 	return r.SetupWithManager(mgr, foundation.Informers{
 		AddOns: addOns.Informer(), Clusters: clusters.Informer(),

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -310,4 +312,27 @@ func leftovers(t *testing.T, s spoke) []string {
 		}
 	}
 	return out
+}
+
+// TestChart has the API server judge the whole chart, with everything that values can add to it.
+func TestChart(t *testing.T) {
+	f := fleet(t)
+	out, err := f.Template(t.Context(), "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
+		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "chart.yaml")
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Command(t.Context(), "kubectl", "apply", "--dry-run=server", "--namespace", harness.Namespace, "--filename", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"deployment.apps", "poddisruptionbudget", "clusterrole.rbac", "clustermanagementaddon", "knativeserving", "knativeeventing"} {
+		if !strings.Contains(got, kind) {
+			t.Errorf("the chart has no %s:\n%s", kind, got)
+		}
+	}
 }

@@ -12,9 +12,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestLab starts a hub with one spoke that OCM does not manage, next to whatever other labs run, and looks at what the
-// package promises: loopback only, a credential that works, and nothing left behind.
+// TestLab starts two labs at once, each a hub with one spoke that OCM does not manage, and looks at what the package
+// promises: they do not disturb each other, listen on loopback only, have a credential that works, and leave nothing.
 func TestLab(t *testing.T) {
+	for _, name := range []string{"one", "another"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			holdsPromises(t)
+		})
+	}
+}
+
+func holdsPromises(t *testing.T) {
 	l, err := New(t.Context(), Options{Spokes: 1, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ type Fleet struct {
 	Clusters clusterclient.Interface
 	// Binary is the file of knative-addon.
 	Binary string
+	chart  string
 }
 
 // Install installs the chart with further helm arguments and runs the manager.
@@ -49,7 +50,7 @@ func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon")}
+	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon")}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
 	f.Works, errs[1] = workclient.NewForConfig(l.Hub.Config)
@@ -58,7 +59,7 @@ func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
 	args := append([]string{
-		"upgrade", "--install", "knative-addon", filepath.Join(root, "charts", "knative-addon"),
+		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
 	}, helmArgs...)
 	if _, err := f.Command(ctx, "helm", args...); err != nil {
@@ -116,6 +117,11 @@ func (f *Fleet) runManager(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// Template is what helm makes of the chart, with further arguments.
+func (f *Fleet) Template(ctx context.Context, helmArgs ...string) (string, error) {
+	return f.Command(ctx, "helm", append([]string{"template", "knative-addon", f.chart, "--namespace", Namespace}, helmArgs...)...)
 }
 
 // Enable enables add-ons on clusters with clusteradm.

@@ -1,0 +1,49 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+func TestDrifted(t *testing.T) {
+	fixed := []render.Workload{{Kind: "Deployment", Namespace: ns, Name: "webhook", Replicas: new(int32(1))}}
+	scaled := []render.Workload{{Kind: "Deployment", Namespace: ns, Name: "webhook", ScaledBy: "HorizontalPodAutoscaler/webhook"}}
+	other := []render.Workload{{Kind: "StatefulSet", Namespace: ns, Name: "webhook", Replicas: new(int32(1))}}
+	for name, tc := range map[string]struct {
+		reason   string
+		expected []render.Workload
+		status   workv1.ManifestCondition
+		old      bool
+		want     []string
+	}{
+		"as it should be": {reason: "Nothing has drifted.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 1})},
+		"gone":            {reason: "Somebody has deleted it.", expected: fixed, status: deploymentStatus(nil, gone), want: []string{"Deployment " + ns + "/webhook is gone"}},
+		"scaled to none": {
+			reason: "The agent does not report what is 0.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 2}),
+			want: []string{"Deployment " + ns + "/webhook is scaled to 0 instead of 1"},
+		},
+		"scaled by its autoscaler": {reason: "The number is the cluster's own.", expected: scaled, status: deploymentStatus(map[string]int64{generationValue: 2, desiredValue: 7})},
+		"not reported":             {reason: "Nobody knows.", expected: fixed, status: deploymentStatus(nil)},
+		"another kind":             {reason: "It is no workload of the bundle.", expected: other, status: deploymentStatus(nil, gone)},
+		"older generation":         {reason: "The agent is about to apply anyway.", expected: fixed, status: deploymentStatus(nil, gone), old: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+			report(w, tc.status)
+			if tc.old {
+				w.Generation++
+			}
+			if diff := cmp.Diff(tc.want, Drifted(w, tc.expected)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

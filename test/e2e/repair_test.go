@@ -1,0 +1,102 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// TestRepair deletes and scales a workload by hand. The work agent must be asked to apply again, so that nobody waits for
+// its resync.
+func TestRepair(t *testing.T) {
+	f := fleet(t)
+	cluster := f.Managed[1]
+	serving := []api.Component{api.Serving}
+	if err := f.Enable(t.Context(), names(serving), []string{cluster.Name}); err != nil {
+		t.Fatal(err)
+	}
+	available(t, f, serving, cluster)
+	deployments := connect(t, cluster).kube.AppsV1().Deployments("knative-serving")
+
+	t.Run("a deleted Deployment", func(t *testing.T) {
+		var deleted types.UID
+		repaired(t, f, cluster, func(ctx context.Context) error {
+			d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			deleted = d.UID
+			return deployments.Delete(ctx, d.Name, metav1.DeleteOptions{})
+		}, func(ctx context.Context) error {
+			d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+			if err == nil && d.UID == deleted {
+				err = errors.New("it is still there")
+			}
+			return err
+		})
+	})
+	t.Run("a scaled Deployment", func(t *testing.T) {
+		repaired(t, f, cluster, func(ctx context.Context) error {
+			scale, err := deployments.GetScale(ctx, "autoscaler", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			scale.Spec.Replicas = 3
+			_, err = deployments.UpdateScale(ctx, "autoscaler", scale, metav1.UpdateOptions{})
+			return err
+		}, func(ctx context.Context) error {
+			d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+			if err == nil && *d.Spec.Replicas != 1 {
+				err = fmt.Errorf("it has %d replicas", *d.Spec.Replicas)
+			}
+			return err
+		})
+	})
+}
+
+// repaired changes something on a cluster and waits until it is as before. The agent's resync, which is frequent in these
+// tests, may come first; then the change is made again, until it was the agent that was asked.
+func repaired(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored func(context.Context) error) {
+	t.Helper()
+	const most = 5
+	for range most {
+		available(t, f, []api.Component{api.Serving}, c)
+		asked, start := repairLabel(t, f, c), time.Now()
+		if err := change(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the change is undone", time.Minute, restored)
+		if repairLabel(t, f, c) != asked {
+			t.Logf("undone after %s", time.Since(start).Round(10*time.Millisecond))
+			return
+		}
+	}
+	t.Errorf("the agent was not asked to repair any of %d changes", most)
+}
+
+func repairLabel(t *testing.T, f *harness.Fleet, c *lab.Cluster) string {
+	t.Helper()
+	list, err := f.Works.WorkV1().ManifestWorks(c.Name).List(t.Context(), metav1.ListOptions{
+		LabelSelector: addonv1beta1.AddonLabelKey + "=" + api.Serving.AddOnName(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("there are %d payloads, want 1", len(list.Items))
+	}
+	return list.Items[0].Labels[api.RepairLabel]
+}

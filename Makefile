@@ -128,6 +128,10 @@ test-unit: releases ## Run the unit tests.
 test-e2e: build ## Run the end-to-end tests on a fleet of real components.
 	cd test/e2e && go test ./... -count=1 -timeout 40m
 
+.PHONY: bench-render
+bench-render: releases ## Compare the cost of rendering for many clusters with the Knative Operator's functions.
+	go test ./pkg/render -run TestBenchTable -count=1 -v -bench-table
+
 COUNT ?= 50
 PACKAGES ?= ./...
 .PHONY: deflake

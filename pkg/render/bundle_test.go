@@ -227,6 +227,10 @@ func TestSizes(t *testing.T) {
 	}{
 		"Serving with Kourier": {api.Serving, kourier, 50_000, 110_000, 550_000},
 		"Eventing":             {api.Eventing, "{}", 95_000, 165_000, 490_000},
+		"Eventing with all sources": {
+			api.Eventing, "source: {ceph: {enabled: true}, github: {enabled: true}, gitlab: {enabled: true}, kafka: {enabled: true}, " +
+				"rabbitmq: {enabled: true}, redis: {enabled: true}}", 175_000, 290_000, 700_000,
+		},
 	}
 	for name, tc := range cases {
 		b := bundle(t, tc.component, tc.spec)
@@ -263,6 +267,56 @@ func TestFragmentsHaveAnEffect(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestInstallNamespace: in another namespace nothing refers to the usual one any more.
+func TestInstallNamespace(t *testing.T) {
+	for component, specs := range map[api.Component][]string{
+		api.Serving: {kourier, "ingress: {istio: {enabled: true}, gateway-api: {enabled: true}, contour: {enabled: true}}\nsecurity: {securityGuard: {enabled: true}}"},
+		api.Eventing: {
+			"config: {features: {transport-encryption: strict}}\nsource: {kafka: {enabled: true}, ceph: {enabled: true}, github: {enabled: true}, " +
+				"gitlab: {enabled: true}, rabbitmq: {enabled: true}, redis: {enabled: true}}",
+		},
+	} {
+		for _, spec := range specs {
+			for _, version := range []string{"1.20", "1.21", "1.22", "1.23"} {
+				b, err := shared.Render(context.Background(), installIn(t, "edge", component, spec+"\nversion: '"+version+"'"), DefaultOptions(Pull))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, o := range b.Objects() {
+					for _, place := range referencesTo(component.InstallNamespace(), o.Object, "") {
+						t.Errorf("%s %s: %s refers to %s", component, version, o.ID(), place)
+					}
+				}
+			}
+		}
+	}
+}
+
+// referencesTo are the places where a namespace is named: alone, or in a DNS name. As the value of the label that names
+// the product it is no namespace.
+func referencesTo(namespace string, value any, path string) []string {
+	var out []string
+	switch v := value.(type) {
+	case map[string]any:
+		for key, nested := range v {
+			out = append(out, referencesTo(namespace, nested, path+"."+key)...)
+		}
+	case []any:
+		for n, nested := range v {
+			if m, ok := nested.(map[string]any); ok && m["key"] == nameLabel {
+				continue
+			}
+			out = append(out, referencesTo(namespace, nested, fmt.Sprintf("%s[%d]", path, n))...)
+		}
+	case string:
+		alone := v == namespace && !strings.HasSuffix(path, nameLabel)
+		if alone || strings.Contains(v, "."+namespace+".") || strings.Contains(v, "."+namespace+"\"") || strings.HasSuffix(v, "."+namespace) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // An override that changes nothing is said, one that changes something is not.

@@ -43,6 +43,7 @@ func steps() []step {
 		{"use-install-namespace", useInstallNamespace},
 		{"mirror-queue-image", mirrorQueueImage},
 		{"name-jobs", nameJobs},
+		{"keep-jobs", keepJobs},
 		{"take-origin", takeOrigin},
 		{"deduplicate", deduplicate},
 		{"ensure-namespace", ensureNamespace},

@@ -26,6 +26,17 @@ func nameJobs(d *draft) error {
 	return nil
 }
 
+// keepJobs lets finished Jobs stay, as the record that they ran: one that Kubernetes removes after a while counts as
+// missing, and whoever keeps the cluster as the bundle says would create it again.
+func keepJobs(d *draft) error {
+	d.each(func(u *unstructured.Unstructured) {
+		if is(u, "batch", "Job") {
+			unstructured.RemoveNestedField(u.Object, "spec", "ttlSecondsAfterFinished")
+		}
+	})
+	return nil
+}
+
 // deduplicate leaves every object once. Releases repeat objects: the CRDs stand in two files, some sources and the
 // security guard replace an object of the core. The operator applies one after the other, so the last one counts.
 // Namespaces are merged: the install namespace is the release's own and each ingress's and source's at once.

@@ -25,6 +25,7 @@ func oracleRules() []oracleRule {
 		{name: "namespace-merged", explains: namespaceMerged},
 		{name: "namespace-added", elsewhere: "TestOwnManifests"},
 		{name: "job-named", explains: jobNamed},
+		{name: "job-kept", explains: dropped("spec", "ttlSecondsAfterFinished")},
 		{name: "owner-dropped", explains: dropped("metadata", "ownerReferences")},
 		{name: "status-dropped", explains: dropped("status")},
 		{name: "scaled-replicas-dropped", explains: scaledReplicasDropped},

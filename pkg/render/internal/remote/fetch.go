@@ -198,6 +198,10 @@ func (f *Fetcher) get(ctx context.Context, l location) (*Document, error) {
 		return nil, &UnavailableError{URL: shown(l.url), Err: fmt.Errorf("the server answers %q", resp.Status)}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, f.policy.MaxBytes+1))
+	if err == nil {
+		// A server that sees us go may end its answer, and half a document would look like a whole one.
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, f.explain(l, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -31,10 +33,12 @@ type server struct {
 func serve(t *testing.T, handler http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		handler(w, r)
 	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that the client gives up
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }

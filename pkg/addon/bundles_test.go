@@ -1,0 +1,107 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// realBundles renders a KnativeServing of the given version for a cluster that has the installed one, from caches as the
+// manager has them.
+func realBundles(tb testing.TB, version, installed string) (*RenderedBundles, *addonv1beta1.ManagedClusterAddOn, cache.Indexer) {
+	tb.Helper()
+	renderer, err := render.New(render.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = renderer.Close() })
+	namespaced := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	configs, works := cache.NewIndexer(cache.MetaNamespaceKeyFunc, namespaced), cache.NewIndexer(cache.MetaNamespaceKeyFunc, namespaced)
+	cr := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
+		"metadata": map[string]any{"namespace": "fleet", "name": "default", "resourceVersion": "1"},
+		"spec":     map[string]any{"version": version, "ingress": map[string]any{"kourier": map[string]any{"enabled": true}}},
+	}}
+	w := foundation()
+	w.Annotations[api.VersionAnnotation] = installed
+	for indexer, o := range map[cache.Indexer]any{configs: cr, works: w} {
+		if err := indexer.Add(o); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	a := testAddOn()
+	a.Status.ConfigReferences = []addonv1beta1.ConfigReference{{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
+		DesiredConfig: &addonv1beta1.ConfigSpecHash{
+			ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"},
+		},
+	}}
+	lister := cache.NewGenericLister(configs, schema.GroupResource{Group: api.Group, Resource: "knativeservings"})
+	return &RenderedBundles{
+		Source: revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}), Renderer: renderer,
+		Options: render.DefaultOptions(render.Pull), Foundations: worklisters.NewManifestWorkLister(works),
+	}, a, works
+}
+
+func TestBundleRefusesWideSteps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version, installed string
+		want               render.Reason
+	}{
+		"first installation":  {"1.21", "", ""},
+		"one minor up":        {"1.23", "1.22.1", ""},
+		"one minor down":      {"1.22", "1.23.0", ""},
+		"two minors up":       {"1.23", "1.21.3", render.ReasonVersionMigrationNotEligible},
+		"two minors down":     {"1.21", "1.23.0", render.ReasonVersionMigrationNotEligible},
+		"version not bundled": {"1.7", "1.23.0", render.ReasonUnknownVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bundles, a, _ := realBundles(t, tc.version, tc.installed)
+			b, err := bundles.Bundle(t.Context(), a)
+			if got := render.ReasonOf(err); got != tc.want {
+				t.Errorf("reason is %q (%v), want %q", got, err, tc.want)
+			}
+			if tc.want == "" && (b == nil || len(b.Payload) == 0) {
+				t.Error("there is no bundle")
+			}
+		})
+	}
+}
+
+// BenchmarkManifests is what addon-framework's one worker pays at least twice for each sync of a cluster.
+func BenchmarkManifests(b *testing.B) {
+	bundles, a, works := realBundles(b, "1.23", "1.23.0")
+	bundle, err := bundles.Bundle(b.Context(), a)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "cluster1", Name: work.FoundationName(api.Serving), Generation: 1,
+		Annotations: map[string]string{api.DigestAnnotation: bundle.Digest, api.VersionAnnotation: bundle.Version},
+	}}
+	w.Status.Conditions = foundation().Status.Conditions
+	if err := works.Update(w); err != nil {
+		b.Fatal(err)
+	}
+	agent := New(api.Serving, bundles, worklisters.NewManifestWorkLister(works))
+	b.ReportAllocs()
+	for b.Loop() {
+		if objects, err := agent.Manifests(b.Context(), nil, a); err != nil || len(objects) == 0 {
+			b.Fatalf("%d objects, %v", len(objects), err)
+		}
+	}
+}

@@ -27,12 +27,8 @@ import (
 // wrong and what to do; what is delivered already stays, and other clusters are served.
 func TestBadInput(t *testing.T) {
 	f := fleet(t)
-	serving := []api.Component{api.Serving}
 	good, bad := f.Managed[0], f.Managed[1]
-	if err := f.Enable(t.Context(), names(serving), []string{good.Name, bad.Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, serving, good, bad)
+	enabled(t, f, []api.Component{api.Serving}, good, bad)
 
 	for name, tc := range map[string]struct {
 		config string // name of the KnativeServing

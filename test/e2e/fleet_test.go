@@ -89,6 +89,22 @@ func eventually(t *testing.T, what string, patience time.Duration, check func(ct
 	}
 }
 
+// enabled enables the components on the clusters with clusteradm and waits until they are Available.
+func enabled(t *testing.T, f *harness.Fleet, components []api.Component, clusters ...*lab.Cluster) {
+	t.Helper()
+	var addOns, to []string
+	for _, c := range components {
+		addOns = append(addOns, c.AddOnName())
+	}
+	for _, c := range clusters {
+		to = append(to, c.Name)
+	}
+	if err := f.Enable(t.Context(), addOns, to); err != nil {
+		t.Fatal(err)
+	}
+	available(t, f, components, clusters...)
+}
+
 // available waits until the components are Available on the clusters.
 func available(t *testing.T, f *harness.Fleet, components []api.Component, clusters ...*lab.Cluster) {
 	t.Helper()

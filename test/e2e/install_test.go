@@ -27,11 +27,7 @@ import (
 // TestServingAndEventing is the life of an installation on two clusters: enabled, looked after, disabled, enabled again.
 func TestServingAndEventing(t *testing.T) {
 	f := fleet(t)
-	both := api.Components()
-	if err := f.Enable(t.Context(), names(both), []string{f.Managed[0].Name, f.Managed[1].Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, both, f.Managed...)
+	enabled(t, f, api.Components(), f.Managed...)
 	one := connect(t, f.Managed[0])
 
 	t.Run("every object is applied", func(t *testing.T) { everythingApplied(t, f) })
@@ -250,10 +246,7 @@ func disableAndEnable(t *testing.T, f *harness.Fleet, s spoke) {
 	if diff := cmp.Diff(kept, foundationUIDs(t, s)); diff != "" {
 		t.Errorf("disable has not kept CRDs and Namespaces (-before +after):\n%s", diff)
 	}
-	if err := f.Enable(t.Context(), names(both), []string{s.Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, both, s.Cluster)
+	enabled(t, f, both, s.Cluster)
 	if diff := cmp.Diff(kept, foundationUIDs(t, s)); diff != "" {
 		t.Errorf("enable has not adopted CRDs and Namespaces (-before +after):\n%s", diff)
 	}

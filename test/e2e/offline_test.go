@@ -25,10 +25,7 @@ import (
 func TestOfflineRender(t *testing.T) {
 	f := fleet(t)
 	cluster := f.Managed[1] // no story removes a Job there
-	if err := f.Enable(t.Context(), names(api.Components()), []string{cluster.Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, api.Components(), cluster)
+	enabled(t, f, api.Components(), cluster)
 	client, err := dynamic.NewForConfig(f.Hub.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -24,11 +24,7 @@ import (
 func TestRepair(t *testing.T) {
 	f := fleet(t)
 	cluster := f.Managed[1]
-	serving := []api.Component{api.Serving}
-	if err := f.Enable(t.Context(), names(serving), []string{cluster.Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, serving, cluster)
+	enabled(t, f, []api.Component{api.Serving}, cluster)
 	deployments := connect(t, cluster).kube.AppsV1().Deployments("knative-serving")
 
 	t.Run("a deleted Deployment", func(t *testing.T) {

@@ -23,10 +23,7 @@ func TestVersions(t *testing.T) {
 	f := fleet(t)
 	cluster := f.Managed[1]
 	serving := []api.Component{api.Serving}
-	if err := f.Enable(t.Context(), names(serving), []string{cluster.Name}); err != nil {
-		t.Fatal(err)
-	}
-	available(t, f, serving, cluster)
+	enabled(t, f, serving, cluster)
 	s := connect(t, cluster)
 	kourier := map[string]any{"kourier": map[string]any{"enabled": true}}
 	for config, version := range map[string]string{"previous": "1.22", "too-far": "1.21"} {

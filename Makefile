@@ -130,7 +130,7 @@ test-e2e: build ## Run the end-to-end tests on a fleet of real components.
 
 .PHONY: bench-render
 bench-render: releases ## Compare the cost of rendering for many clusters with the Knative Operator's functions.
-	go test ./pkg/render -count=1 -bench-table
+	go test ./pkg/render -count=1 -v -bench-table
 	go test ./pkg/addon -run '^$$' -bench Manifests -benchmem
 
 COUNT ?= 50

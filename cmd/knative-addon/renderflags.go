@@ -12,12 +12,15 @@ import (
 // that these print what the manager delivers.
 type renderFlags struct {
 	allowedHosts, allowedKinds     []string
+	allowedNetworks                []string
 	keepDescriptions, keepExamples bool
 }
 
 func (f *renderFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.allowedHosts, "remote-manifests-allowed-hosts", nil,
 		"hosts that spec.manifests and spec.additionalManifests may name, by https; none by default")
+	flags.StringSliceVar(&f.allowedNetworks, "remote-manifests-allowed-networks", nil,
+		"private networks, as CIDRs, in which these hosts may be; without one their addresses must be public")
 	flags.StringSliceVar(&f.allowedKinds, "allowed-kinds", nil,
 		`kinds, as Kind.group, that additional manifests and patches may deliver besides those of Knative's releases; "*" is every kind`)
 	flags.BoolVar(&f.keepDescriptions, "keep-crd-descriptions", false, "deliver the descriptions in CRD schemas")
@@ -25,7 +28,10 @@ func (f *renderFlags) add(flags *pflag.FlagSet) {
 }
 
 func (f *renderFlags) config() render.Config {
-	return render.Config{RemoteManifests: render.RemotePolicy{AllowedHosts: f.allowedHosts}, AllowedKinds: f.allowedKinds}
+	return render.Config{
+		RemoteManifests: render.RemotePolicy{AllowedHosts: f.allowedHosts, AllowedNetworks: f.allowedNetworks},
+		AllowedKinds:    f.allowedKinds,
+	}
 }
 
 func (f *renderFlags) options(mode render.Mode) render.Options {

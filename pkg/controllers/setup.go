@@ -72,12 +72,12 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 	r := &foundation.Reconciler{
 		AddOns: addOns.Lister(), Clusters: clusters.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
-		Bundles: bundles, Events: mgr.GetEventRecorderFor("knative-addon"), Trigger: trigger,
+		Bundles: bundles, Events: mgr.GetEventRecorder("knative-addon"), Trigger: trigger,
 		Clock: clock.RealClock{},
 	}
 	repairs := &repair.Reconciler{
 		AddOns: addOns.Lister(), Payloads: payloads.Lister(), WorkClient: hub.WorkClient,
-		Bundles: bundles, Events: mgr.GetEventRecorderFor("knative-addon"), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
+		Bundles: bundles, Events: mgr.GetEventRecorder("knative-addon"), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
 	}
 	if err := repairs.SetupWithManager(mgr, payloads.Informer()); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -34,7 +34,7 @@ type Reconciler struct {
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface
 	Bundles     addon.Bundles
-	Events      record.EventRecorder
+	Events      events.EventRecorder
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -155,7 +155,7 @@ func (h *hub) reconcile(t *testing.T) error {
 	r := &Reconciler{
 		AddOns:   addonlisters.NewManagedClusterAddOnLister(indexerOf(t, h.addOn)),
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
-		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Events: record.NewFakeRecorder(10),
+		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})

@@ -34,7 +34,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	}
 	if s.clusterLeaves() && !s.clusterAnswers() {
 		// Nobody is left to remove anything, and OCM takes the works away with the cluster.
-		r.Events.Eventf(s.addon, corev1.EventTypeWarning, "Orphaned",
+		r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release",
 			"Cluster %q leaves the hub out of reach: what add-on %q installed stays on it", s.addon.Namespace, s.addon.Name)
 		return reconcile.Result{}, r.releaseFinalizer(ctx, s)
 	}

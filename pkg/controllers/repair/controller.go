@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -57,7 +57,7 @@ type Reconciler struct {
 	Payloads   worklisters.ManifestWorkLister // works with OCM's add-on label
 	WorkClient workclient.Interface
 	Bundles    addon.Bundles
-	Events     record.EventRecorder
+	Events     events.EventRecorder
 	Clock      clock.PassiveClock
 	// Pauses remembers how often a cluster was repaired lately; NewPauses makes it.
 	Pauses *flowcontrol.Backoff
@@ -123,10 +123,10 @@ func (r *Reconciler) repair(ctx context.Context, a *addonv1beta1.ManagedClusterA
 	r.Pauses.Next(id, now)
 	pause = r.Pauses.Get(id)
 	if pause >= loopPause {
-		r.Events.Eventf(a, corev1.EventTypeWarning, "DriftLoop",
+		r.Events.Eventf(a, p, corev1.EventTypeWarning, "DriftLoop", "Repair",
 			"Somebody on cluster %q keeps changing what add-on %q installs; repairs slow down: %s", a.Namespace, a.Name, strings.Join(drifted, "; "))
 	} else {
-		r.Events.Eventf(a, corev1.EventTypeNormal, "DriftRepaired",
+		r.Events.Eventf(a, p, corev1.EventTypeNormal, "DriftRepaired", "Repair",
 			"The work agent of cluster %q was asked to apply again: %s", a.Namespace, strings.Join(drifted, "; "))
 	}
 	return pause, nil

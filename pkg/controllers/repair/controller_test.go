@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,7 +41,7 @@ type cluster struct {
 	payload *workv1.ManifestWork
 	indexer cache.Indexer
 	works   *workfake.Clientset
-	events  *record.FakeRecorder
+	events  *events.FakeRecorder
 	clock   *testclock.FakePassiveClock
 	r       *Reconciler
 }
@@ -66,7 +66,7 @@ func newCluster(t *testing.T, bundles bundlesFunc, deleting bool) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{
-		payload: w, indexer: works, works: workfake.NewSimpleClientset(w), events: record.NewFakeRecorder(100),
+		payload: w, indexer: works, works: workfake.NewSimpleClientset(w), events: events.NewFakeRecorder(100),
 		clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	c.r = &Reconciler{
@@ -117,11 +117,11 @@ func TestRepairsSlowDown(t *testing.T) {
 		pauses = append(pauses, pause)
 		c.clock.SetTime(c.clock.Now().Add(pause))
 	}
-	want := []time.Duration{3, 6, 12, 24, 48, 96, 192, 240, 240}
-	for i := range want {
-		want[i] *= time.Second
+	var seconds []float64
+	for _, p := range pauses {
+		seconds = append(seconds, p.Seconds())
 	}
-	if diff := cmp.Diff(want, pauses); diff != "" {
+	if diff := cmp.Diff([]float64{3, 6, 12, 24, 48, 96, 192, 240, 240}, seconds); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
 	close(c.events.Events)

@@ -10,7 +10,7 @@ import (
 // hold Knative's certificates, and takes back the rules and CA bundles that Knative writes into its webhooks.
 
 // serverSideApplied are the resources that the agent applies server-side: what their manifests do not say belongs to the
-// cluster. Roles, bindings and ServiceAccounts stay with Update, which recreates a binding whose roleRef has changed.
+// cluster. Roles, bindings and ServiceAccounts stay with Update, which leaves the rules of aggregated roles alone.
 func serverSideApplied() []workv1.ResourceIdentifier {
 	const all = "*"
 	resources := []workv1.ResourceIdentifier{
@@ -25,6 +25,10 @@ func serverSideApplied() []workv1.ResourceIdentifier {
 		{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
 		{Group: "caching.internal.knative.dev", Resource: "images"},
 		{Group: "networking.internal.knative.dev", Resource: "certificates"},
+		{Group: "cert-manager.io", Resource: "certificates"},
+		{Group: "networking.istio.io", Resource: "gateways"},
+		{Group: "security.istio.io", Resource: "peerauthentications"},
+		{Group: "projectcontour.io", Resource: "tlscertificatedelegations"},
 	}
 	for i := range resources {
 		resources[i].Namespace, resources[i].Name = all, all
@@ -32,12 +36,15 @@ func serverSideApplied() []workv1.ResourceIdentifier {
 	return resources
 }
 
-// createdOnce are the Secrets that Knative ships empty and fills on the cluster.
+// createdOnce are the Secrets of Knative's releases, which Knative or users fill on the cluster: what render calls
+// CreateOnly. addon-framework has one list for all clusters, so they are named here, and a test holds the names against
+// every release.
 func createdOnce() []workv1.ResourceIdentifier {
-	return []workv1.ResourceIdentifier{
-		{Resource: "secrets", Namespace: "*", Name: "*-certs"},
-		{Resource: "secrets", Namespace: "*", Name: "request-reply-keys"},
+	var out []workv1.ResourceIdentifier
+	for _, name := range []string{"*-certs", "request-reply-keys", "rabbitmq-source-key", "tls-secret"} {
+		out = append(out, workv1.ResourceIdentifier{Resource: "secrets", Namespace: "*", Name: name})
 	}
+	return out
 }
 
 // openWork is a ConfigMap of every release. Its condition rule says that it is never complete: the agent calls a work

@@ -1,0 +1,117 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+const servingYAML = `
+apiVersion: operator.knative.dev/v1beta1
+kind: KnativeServing
+metadata: {name: knative-serving, namespace: fleet}
+spec: {version: "1.23", ingress: {kourier: {enabled: true}}}
+`
+
+// execute runs a command with arguments and standard input and returns what it printed.
+func execute(t *testing.T, cmd *cobra.Command, input string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SetIn(strings.NewReader(input))
+	cmd.SetOut(&out)
+	cmd.SetErr(&bytes.Buffer{})
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestOffline(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cmd  *cobra.Command
+		args []string
+		want []string
+	}{
+		"render as YAML":      {newRender(), []string{"-f", "-"}, []string{"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "name: 3scale-kourier-gateway"}},
+		"render a summary":    {newRender(), []string{"-f", "-", "-o", "summary"}, []string{"knative-serving 1.23.0", "Payload", "Images"}},
+		"render for push":     {newRender(), []string{"-f", "-", "--for", "push"}, []string{"_example"}},
+		"images":              {newImages(), []string{"-f", "-"}, []string{"knative.dev/serving/cmd/queue@sha256:", "envoyproxy/envoy"}},
+		"images with objects": {newImages(), []string{"-f", "-", "-o", "json"}, []string{`"UsedBy":["ConfigMap`}},
+		"versions":            {newVersions(), nil, []string{"knative-serving\t1.23.0 ", "knative-eventing\t1.23.0 ", "source\tknative.dev/operator "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := execute(t, tc.cmd, servingYAML, tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(out, w) {
+					t.Errorf("%q is not in what was printed:\n%.2000s", w, out)
+				}
+			}
+		})
+	}
+}
+
+func TestRenderJSONIsOneObjectALine(t *testing.T) {
+	pull, err := execute(t, newRender(), servingYAML, "-f", "-", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	push, err := execute(t, newRender(), servingYAML, "-f", "-", "-o", "json", "--for", "push")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(out string) (n int) {
+		for line := range strings.Lines(out) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("no JSON: %.200s", line)
+			}
+			n++
+		}
+		return n
+	}
+	if p, q := count(pull), count(push); p != q+1 {
+		t.Errorf("pull has %d objects and push %d: pull has the work agent's role besides", p, q)
+	}
+	if strings.Contains(push, "aggregate-to-work") {
+		t.Error("push delivers the work agent's role")
+	}
+}
+
+func TestOfflineBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		input  string
+		args   []string
+		reason render.Reason
+		want   string
+	}{
+		"unknown output":  {servingYAML, []string{"-f", "-", "-o", "xml"}, render.ReasonInternal, "yaml, json or summary"},
+		"unknown mode":    {servingYAML, []string{"-f", "-", "--for", "mail"}, render.ReasonInternal, "pull or push"},
+		"no file":         {"", nil, render.ReasonInternal, "filename"},
+		"missing file":    {"", []string{"-f", "/nowhere.yaml"}, render.ReasonInternal, "/nowhere.yaml"},
+		"empty input":     {"", []string{"-f", "-"}, render.ReasonInvalidSpec, "no KnativeServing"},
+		"unknown version": {strings.ReplaceAll(servingYAML, "1.23", "1.3"), []string{"-f", "-"}, render.ReasonUnknownVersion, "1.23"},
+		"refused remote manifest": {
+			strings.Replace(servingYAML, "spec: {", "spec: {additionalManifests: [{URL: https://example.com/a.yaml}], ", 1),
+			[]string{"-f", "-"}, render.ReasonRemoteManifestRefused, "example.com",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := execute(t, newRender(), tc.input, tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("error is %v, want one with %q", err, tc.want)
+			}
+			if got := render.ReasonOf(err); got != tc.reason {
+				t.Errorf("reason is %q, want %q", got, tc.reason)
+			}
+		})
+	}
+}

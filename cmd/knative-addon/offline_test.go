@@ -101,7 +101,8 @@ func TestOfflineBadInput(t *testing.T) {
 		"unknown version": {strings.ReplaceAll(servingYAML, "1.23", "1.3"), []string{"-f", "-"}, render.ReasonUnknownVersion, "1.23"},
 		"refused remote manifest": {
 			strings.Replace(servingYAML, "spec: {", "spec: {additionalManifests: [{URL: https://example.com/a.yaml}], ", 1),
-			[]string{"-f", "-"}, render.ReasonRemoteManifestRefused, "example.com",
+			[]string{"-f", "-"},
+			render.ReasonRemoteManifestRefused, "example.com",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

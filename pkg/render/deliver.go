@@ -51,6 +51,7 @@ func steps() []step {
 		{"patch", applyPatches},
 		{"check-identity", checkIdentity},
 		{"drop-server-fields", dropServerFields},
+		{"drop-nulls", dropNulls},
 		{"drop-scaled-replicas", dropScaledReplicas},
 		{"drop-adapter-environment", dropAdapterEnvironment},
 		{"drop-webhook-fields", dropWebhookFields},

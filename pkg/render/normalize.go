@@ -37,6 +37,30 @@ func keepJobs(d *draft) error {
 	return nil
 }
 
+// dropNulls drops fields that are null, which says the same as leaving them out. A merge patch of a ManifestWork cannot
+// store them, so a work that has any never equals the one that is wanted, and is patched again for nothing.
+func dropNulls(d *draft) error {
+	d.each(func(u *unstructured.Unstructured) { withoutNulls(u.Object) })
+	return nil
+}
+
+func withoutNulls(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, nested := range v {
+			if nested == nil {
+				delete(v, key)
+				continue
+			}
+			withoutNulls(nested)
+		}
+	case []any:
+		for _, nested := range v {
+			withoutNulls(nested)
+		}
+	}
+}
+
 // deduplicate leaves every object once. Releases repeat objects: the CRDs stand in two files, some sources and the
 // security guard replace an object of the core. The operator applies one after the other, so the last one counts.
 // Namespaces are merged: the install namespace is the release's own and each ingress's and source's at once.

@@ -2,15 +2,36 @@
 
 package api
 
-// VersionMigrationEligible is the condition, on a ManagedClusterAddOn, of whether the cluster can go from the version that
-// it has to the one that its configuration asks for.
-const VersionMigrationEligible = "VersionMigrationEligible"
-
-// Reasons of VersionMigrationEligible.
+// Conditions of a KnativeServing or KnativeEventing, named as the Knative Operator names them. docs/conditions.md explains
+// them and their reasons to users.
 const (
-	// ReasonEligible means that the version is installed, or can be reached in one step. The condition is True.
-	ReasonEligible = "Eligible"
-	// ReasonNotEligible means that the step is wider than one minor version; the message lists what can be reached.
-	// Nothing is written until the configuration names one of these.
-	ReasonNotEligible = "VersionMigrationNotEligible"
+	// Ready is True when all the others are. Its reason and message are those of the first one that is not.
+	Ready = "Ready"
+	// TargetClusterResolved tells whether the cluster is known, may be used and was seen. It is also on the
+	// ManagedClusterAddOn.
+	TargetClusterResolved = "TargetClusterResolved"
+	// VersionMigrationEligible tells whether the cluster can go from the version that it has to the one that is asked for.
+	// It is also on the ManagedClusterAddOn.
+	VersionMigrationEligible = "VersionMigrationEligible"
+	// DependenciesInstalled tells whether what Knative needs besides is on the cluster.
+	DependenciesInstalled = "DependenciesInstalled"
+	// InstallSucceeded tells whether every object was applied on the cluster.
+	InstallSucceeded = "InstallSucceeded"
+	// DeploymentsAvailable tells whether every workload runs what its spec says, and every Job has completed.
+	DeploymentsAvailable = "DeploymentsAvailable"
 )
+
+// RemovalHeld is a condition of a ManagedClusterAddOn that is being deleted: True as long as nothing is removed from the
+// cluster.
+const RemovalHeld = "RemovalHeld"
+
+// ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then those that it sums up, in the
+// order in which they matter.
+func ConditionTypes() []string {
+	return []string{
+		Ready, TargetClusterResolved, VersionMigrationEligible, DependenciesInstalled, InstallSucceeded, DeploymentsAvailable,
+	}
+}
+
+// AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.
+func AddOnConditionTypes() []string { return []string{RemovalHeld} }

@@ -31,4 +31,47 @@ const (
 	// FoundationFinalizer on a ManagedClusterAddOn holds it until the cluster is clean: what was installed is removed in
 	// an order, the foundation last.
 	FoundationFinalizer = Prefix + "foundation"
+
+	// InstalledForAnnotation on a ManagedClusterAddOn names, as namespace/name, the KnativeServing or KnativeEventing
+	// with spec.clusterProfileRef that it was made for. It is a record: what counts is spec.configs.
+	InstalledForAnnotation = Prefix + "installed-for"
+	// InstallFinalizer on a KnativeServing or KnativeEventing holds it until what it installed is removed.
+	InstallFinalizer = Prefix + "install"
+)
+
+// What administrators ask for when an installation goes.
+const (
+	// ForceOrphanAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn that is being deleted lets it go
+	// at once when its value is "true": what was installed stays on the cluster.
+	ForceOrphanAnnotation = Prefix + "force-orphan"
+
+	// DeletionPolicyAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn says what becomes of the CRDs
+	// and the install namespace on the cluster, which otherwise stay.
+	DeletionPolicyAnnotation = Prefix + "deletion-policy"
+	// DeletionPolicyDelete is the value of DeletionPolicyAnnotation that removes them as soon as no user resources are left.
+	DeletionPolicyDelete = "Delete"
+	// DeletionPolicyDeleteUserResources is the value of DeletionPolicyAnnotation that removes them, and with them all
+	// resources of users.
+	DeletionPolicyDeleteUserResources = "DeleteUserResources"
+)
+
+// What the guard against unwanted removals writes and reads.
+const (
+	// RemovalAnnotation on a ManagedClusterAddOn or, for all that are held, on a ClusterManagementAddOn is the
+	// administrator's answer to held removals, RemovalConfirm or RemovalCancel. It is taken away once it was followed.
+	RemovalAnnotation = Prefix + "removal"
+	// RemovalConfirm is the value of RemovalAnnotation that lets held removals go on.
+	RemovalConfirm = "Confirm"
+	// RemovalCancel is the value of RemovalAnnotation that keeps what is installed and hands it to a new
+	// ManagedClusterAddOn.
+	RemovalCancel = "Cancel"
+
+	// RemovalAllowedAnnotation on a ManagedClusterAddOn that is being deleted is when its removal was allowed, in seconds
+	// since 1970. Nothing is removed from a cluster before.
+	RemovalAllowedAnnotation = Prefix + "removal-allowed"
+	// RemovalsAnnotation on a ClusterManagementAddOn counts the removals of the last hour.
+	RemovalsAnnotation = Prefix + "removals"
+	// HandoverAnnotation on a foundation without an owner holds the spec.configs, as JSON, of the ManagedClusterAddOn that
+	// it belonged to, for the one that is to come.
+	HandoverAnnotation = Prefix + "handover"
 )

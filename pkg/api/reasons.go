@@ -2,22 +2,6 @@
 
 package api
 
-// Conditions of a KnativeServing or KnativeEventing, named as the Knative Operator names them. VersionMigrationEligible
-// is the sixth. docs/conditions.md explains them and their reasons to users.
-const (
-	// Ready is True when all the others are.
-	Ready = "Ready"
-	// TargetClusterResolved tells whether the cluster is known, may be used and was seen. It is also on the
-	// ManagedClusterAddOn.
-	TargetClusterResolved = "TargetClusterResolved"
-	// InstallSucceeded tells whether every object was applied on the cluster.
-	InstallSucceeded = "InstallSucceeded"
-	// DeploymentsAvailable tells whether every workload runs what its spec says, and every Job has completed.
-	DeploymentsAvailable = "DeploymentsAvailable"
-	// DependenciesInstalled tells whether what Knative needs besides is on the cluster.
-	DependenciesInstalled = "DependenciesInstalled"
-)
-
 // Reasons of TargetClusterResolved that the Knative Operator has too, under the same names. The condition is False.
 const (
 	// ReasonClusterProfileNotFound means that the hub has no such ClusterProfile.
@@ -70,6 +54,121 @@ const (
 	ReasonExistingInstallation = "ExistingInstallation"
 )
 
+// ReasonConflict means that the Knative Operator on the hub takes care of the resource, so that this add-on leaves it
+// alone. TargetClusterResolved is False.
+const ReasonConflict = "Conflict"
+
+// Reasons of Ready; when it is not True it has the reason of the first condition that is not.
+const (
+	// ReasonReady means that everything is as it should be. The condition is True.
+	ReasonReady = "Ready"
+)
+
+// Reasons of VersionMigrationEligible.
+const (
+	// ReasonEligible means that the version is installed, or can be reached in one step. The condition is True.
+	ReasonEligible = "Eligible"
+	// ReasonNotEligible means that the step is wider than one minor version; the message lists what can be reached.
+	// Nothing is written until the configuration names one of these.
+	ReasonNotEligible = "VersionMigrationNotEligible"
+)
+
+// Reasons that several conditions have before anything is known of the cluster. The conditions are Unknown.
+const (
+	// ReasonTargetNotResolved means that TargetClusterResolved is not True and nothing of this resource was seen before.
+	ReasonTargetNotResolved = "TargetNotResolved"
+	// ReasonNotRendered means that the spec could not be turned into objects; InstallSucceeded says why.
+	ReasonNotRendered = "NotRendered"
+	// ReasonDelivering means that the objects are on their way and the cluster has not reported on them yet.
+	ReasonDelivering = "Delivering"
+	// ReasonRemoving means that the resource is being deleted and its installation removed; the message says what is
+	// waited for.
+	ReasonRemoving = "Removing"
+)
+
+// Reasons of DependenciesInstalled.
+const (
+	// ReasonNothingMissing means that the cluster has every kind that is installed. The condition is True.
+	ReasonNothingMissing = "NothingMissing"
+	// ReasonKindMissing means that the cluster does not know the kind of an object, as when Istio or cert-manager is not
+	// there. The condition is False.
+	ReasonKindMissing = "KindMissing"
+)
+
+// Reasons of InstallSucceeded. That of a spec which cannot be rendered are in the next group.
+const (
+	// ReasonApplied means that every object was written on the cluster. The condition is True.
+	ReasonApplied = "Applied"
+	// ReasonRendered means that a fleet configuration could be turned into objects. The condition is True.
+	ReasonRendered = "Rendered"
+	// ReasonApplyFailed means that some objects could not be written; the message names them with the cause. The
+	// condition is False.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonAddOnMissing means that the hub has no ClusterManagementAddOn of the component. The condition is False.
+	ReasonAddOnMissing = "AddOnMissing"
+)
+
+// Reasons of InstallSucceeded when there is nothing to write. The condition is False.
+const (
+	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
+	ReasonConfigPending = "ConfigPending"
+	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
+	ReasonConfigNotFound = "ConfigNotFound"
+	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
+	ReasonUnknownVersion = "UnknownVersion"
+	// ReasonIngressNotBundled means that the archive has no such ingress for the version.
+	ReasonIngressNotBundled = "IngressNotBundled"
+	// ReasonIngressNotEnabled means that config-network names the class of an ingress that spec.ingress does not enable.
+	ReasonIngressNotEnabled = "IngressNotEnabled"
+	// ReasonSourceNotBundled means that the archive has no such eventing source for the version.
+	ReasonSourceNotBundled = "SourceNotBundled"
+	// ReasonSecurityGuardNotBundled means that the archive has no security guard for the version.
+	ReasonSecurityGuardNotBundled = "SecurityGuardNotBundled"
+	// ReasonRemoteManifestRefused means that a URL of spec.manifests or spec.additionalManifests is not allowed.
+	ReasonRemoteManifestRefused = "RemoteManifestRefused"
+	// ReasonRemoteManifestUnavailable means that an allowed URL could not be fetched; trying again later may help.
+	ReasonRemoteManifestUnavailable = "RemoteManifestUnavailable"
+	// ReasonKindNotAllowed means that an object is of a kind that the add-on may not deliver.
+	ReasonKindNotAllowed = "KindNotAllowed"
+	// ReasonPatchFailed means that an entry of spec.patches does not apply.
+	ReasonPatchFailed = "PatchFailed"
+	// ReasonTooLarge means that the objects do not fit into a ManifestWork.
+	ReasonTooLarge = "TooLarge"
+	// ReasonReleasesMissing means that the program has no release manifests.
+	ReasonReleasesMissing = "ReleasesMissing"
+	// ReasonRenderFailed means that the Knative Operator's functions failed in a way that the spec does not explain.
+	ReasonRenderFailed = "RenderFailed"
+)
+
+// Reasons of DeploymentsAvailable.
+const (
+	// ReasonWorkloadsAvailable means that everything runs what its spec says and every Job has completed. The condition is
+	// True.
+	ReasonWorkloadsAvailable = "WorkloadsAvailable"
+	// ReasonWorkloadsNotReady means that some do not; the message names them. The condition is False.
+	ReasonWorkloadsNotReady = "WorkloadsNotReady"
+)
+
+// Reasons of RemovalHeld.
+const (
+	// ReasonClusterUnavailable means that the cluster is out of sight, so that nothing can be removed from it, and nothing
+	// should: it may only be unreachable. The condition is True.
+	ReasonClusterUnavailable = "ClusterUnavailable"
+	// ReasonPlacementSettling means that the cluster came back into sight a moment ago and Placements may select it again.
+	// The condition is True.
+	ReasonPlacementSettling = "PlacementSettling"
+	// ReasonMassRemoval means that more clusters are to lose the add-on within an hour than the manager allows without
+	// confirmation. The condition is True.
+	ReasonMassRemoval = "MassRemoval"
+	// ReasonRemovalAllowed means that the installation is being removed. The condition is False.
+	ReasonRemovalAllowed = "RemovalAllowed"
+	// ReasonHandedOver means that the add-on is wanted on the cluster again: what is installed goes to the
+	// ManagedClusterAddOn that comes next. The condition is True.
+	ReasonHandedOver = "HandedOver"
+)
+
 // ClusterManagerOCM is spec.clusterManager.name of the ClusterProfiles that OCM publishes. OCM itself has the name among
 // its hub's controllers.
 const ClusterManagerOCM = "open-cluster-management"
@@ -82,26 +181,34 @@ const (
 	DeliveryDirect = "Direct"
 )
 
-// ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then those that it sums up.
-func ConditionTypes() []string {
-	return []string{
-		Ready, TargetClusterResolved, VersionMigrationEligible, DependenciesInstalled, InstallSucceeded, DeploymentsAvailable,
-	}
-}
-
 // Reasons lists every reason of this package by the condition that has it.
 func Reasons() map[string][]string {
+	unknown := []string{ReasonTargetNotResolved, ReasonNotRendered, ReasonDelivering, ReasonRemoving}
 	return map[string][]string{
+		Ready: {ReasonReady},
 		TargetClusterResolved: {
 			ReasonTargetResolved, ReasonFleetConfiguration,
+			ReasonConflict,
 			ReasonReferenceNotPermitted,
 			ReasonClusterProfileNotFound, ReasonClusterProfileUnavailable,
 			ReasonManagedClusterNotFound, ReasonManagedClusterNotAccepted, ReasonManagedClusterUnavailable,
 			ReasonClusterProfileNotReady,
 			ReasonMulticlusterDisabled, ReasonAccessProviderNotConfigured, ReasonAccessProviderFailed,
 			ReasonRemoteClientCreationFailed, ReasonRemoteClusterStale, ReasonClusterProviderClosed,
-			ReasonTargetConflict, ReasonPlacementManaged, ReasonExistingInstallation,
+			ReasonPlacementManaged, ReasonTargetConflict, ReasonExistingInstallation,
 		},
-		VersionMigrationEligible: {ReasonEligible, ReasonNotEligible},
+		VersionMigrationEligible: append([]string{ReasonEligible, ReasonNotEligible}, unknown...),
+		DependenciesInstalled:    append([]string{ReasonNothingMissing, ReasonKindMissing}, unknown...),
+		InstallSucceeded: append([]string{
+			ReasonApplied, ReasonRendered, ReasonApplyFailed, ReasonAddOnMissing,
+			ReasonConfigPending, ReasonConfigNotFound,
+			ReasonInvalidSpec, ReasonUnknownVersion, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
+			ReasonSecurityGuardNotBundled, ReasonRemoteManifestRefused, ReasonRemoteManifestUnavailable, ReasonKindNotAllowed,
+			ReasonPatchFailed, ReasonTooLarge, ReasonReleasesMissing, ReasonRenderFailed,
+		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
+		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
+		RemovalHeld: {
+			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonMassRemoval, ReasonHandedOver, ReasonRemovalAllowed,
+		},
 	}
 }

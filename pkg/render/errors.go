@@ -5,6 +5,8 @@ package render
 import (
 	"errors"
 	"fmt"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // Reason says in one word why a CR cannot be rendered. It is made to become the reason of a condition.
@@ -12,34 +14,34 @@ type Reason string
 
 const (
 	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
-	ReasonInvalidSpec Reason = "InvalidSpec"
+	ReasonInvalidSpec Reason = api.ReasonInvalidSpec
 	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
-	ReasonUnknownVersion Reason = "UnknownVersion"
+	ReasonUnknownVersion Reason = api.ReasonUnknownVersion
 	// ReasonVersionMigrationNotEligible means that the step from the installed version is too wide; the message lists
 	// the versions that can be reached.
-	ReasonVersionMigrationNotEligible Reason = "VersionMigrationNotEligible"
+	ReasonVersionMigrationNotEligible Reason = api.ReasonNotEligible
 	// ReasonIngressNotBundled means that the archive has no such ingress for the version.
-	ReasonIngressNotBundled Reason = "IngressNotBundled"
+	ReasonIngressNotBundled Reason = api.ReasonIngressNotBundled
 	// ReasonIngressNotEnabled means that config-network names the class of an ingress that spec.ingress does not enable.
-	ReasonIngressNotEnabled Reason = "IngressNotEnabled"
+	ReasonIngressNotEnabled Reason = api.ReasonIngressNotEnabled
 	// ReasonSourceNotBundled means that the archive has no such eventing source for the version.
-	ReasonSourceNotBundled Reason = "SourceNotBundled"
+	ReasonSourceNotBundled Reason = api.ReasonSourceNotBundled
 	// ReasonSecurityGuardNotBundled means that the archive has no security guard for the version.
-	ReasonSecurityGuardNotBundled Reason = "SecurityGuardNotBundled"
+	ReasonSecurityGuardNotBundled Reason = api.ReasonSecurityGuardNotBundled
 	// ReasonRemoteManifestRefused means that a URL of spec.manifests or spec.additionalManifests is not allowed.
-	ReasonRemoteManifestRefused Reason = "RemoteManifestRefused"
+	ReasonRemoteManifestRefused Reason = api.ReasonRemoteManifestRefused
 	// ReasonRemoteManifestUnavailable means that an allowed URL could not be fetched; trying again later may help.
-	ReasonRemoteManifestUnavailable Reason = "RemoteManifestUnavailable"
+	ReasonRemoteManifestUnavailable Reason = api.ReasonRemoteManifestUnavailable
 	// ReasonKindNotAllowed means that an object is of a kind that the add-on may not deliver.
-	ReasonKindNotAllowed Reason = "KindNotAllowed"
+	ReasonKindNotAllowed Reason = api.ReasonKindNotAllowed
 	// ReasonPatchFailed means that an entry of spec.patches does not apply.
-	ReasonPatchFailed Reason = "PatchFailed"
+	ReasonPatchFailed Reason = api.ReasonPatchFailed
 	// ReasonTooLarge means that the objects do not fit into a ManifestWork.
-	ReasonTooLarge Reason = "TooLarge"
+	ReasonTooLarge Reason = api.ReasonTooLarge
 	// ReasonReleasesMissing means that the program has no release manifests.
-	ReasonReleasesMissing Reason = "ReleasesMissing"
+	ReasonReleasesMissing Reason = api.ReasonReleasesMissing
 	// ReasonInternal means that the Knative Operator's functions failed in a way that the spec does not explain.
-	ReasonInternal Reason = "RenderFailed"
+	ReasonInternal Reason = api.ReasonRenderFailed
 )
 
 // Error is what Decode, New and Render return.

@@ -87,9 +87,9 @@ func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Insta
 
 const (
 	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
-	ReasonConfigPending render.Reason = "ConfigPending"
+	ReasonConfigPending render.Reason = api.ReasonConfigPending
 	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
-	ReasonConfigNotFound render.Reason = "ConfigNotFound"
+	ReasonConfigNotFound render.Reason = api.ReasonConfigNotFound
 )
 
 func (s *Source) decode(k key, u *unstructured.Unstructured) (*render.Install, error) {

@@ -19,12 +19,15 @@ import (
 func Payload(b *render.Bundle, finishedJobs []string) []runtime.Object {
 	out := make([]runtime.Object, 0, len(b.Payload))
 	for _, o := range b.Payload {
-		if o.Class == render.OncePerVersion && slices.Contains(finishedJobs, jobName(o.GetNamespace(), o.GetName())) {
-			continue
+		if !leftOut(o, finishedJobs) {
+			out = append(out, o.Unstructured)
 		}
-		out = append(out, o.Unstructured)
 	}
 	return out
+}
+
+func leftOut(o render.Object, finishedJobs []string) bool {
+	return o.Class == render.OncePerVersion && slices.Contains(finishedJobs, jobName(o.GetNamespace(), o.GetName()))
 }
 
 func jobName(namespace, name string) string { return namespace + "/" + name }

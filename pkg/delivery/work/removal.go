@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -59,10 +60,11 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 	if !slices.Contains(payload.Finalizers, workv1.ManifestWorkFinalizer) {
 		return Removal{Step: Delete, Why: "the work agent never saw the work"}, nil
 	}
-	carried, err := carriedWebhooks(payload)
+	objects, err := manifestsOf(payload)
 	if err != nil {
 		return Removal{}, err
 	}
+	carried := carriedWebhooks(objects)
 	switch {
 	case slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.replicas != 0 }):
 		changed, err := withWebhooksStopped(payload, carried)
@@ -71,9 +73,9 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 		if running := runningWebhooks(payload, carried); len(running) > 0 {
 			return Removal{Step: AwaitStop, Why: "waiting for Knative's webhooks to stop: " + strings.Join(running, ", ")}, nil
 		}
-		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: withoutWebhooks(payload, carried)}, nil
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: reclaiming(payload, objects, carried)}, nil
 	case !looksAtOwners(payload):
-		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: withoutWebhooks(payload, nil)}, nil
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: reclaiming(payload, objects, nil)}, nil
 	}
 	return reclaimed(payload), nil
 }
@@ -85,7 +87,7 @@ type carriedWebhook struct {
 	replicas int64 // -1 when the manifest does not say
 }
 
-func carriedWebhooks(payload *workv1.ManifestWork) ([]carriedWebhook, error) {
+func manifestsOf(payload *workv1.ManifestWork) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, len(payload.Spec.Workload.Manifests))
 	for i, m := range payload.Spec.Workload.Manifests {
 		objects[i] = &unstructured.Unstructured{}
@@ -93,6 +95,10 @@ func carriedWebhooks(payload *workv1.ManifestWork) ([]carriedWebhook, error) {
 			return nil, fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, payload.Name, err)
 		}
 	}
+	return objects, nil
+}
+
+func carriedWebhooks(objects []*unstructured.Unstructured) []carriedWebhook {
 	var out []carriedWebhook
 	for _, w := range render.WorkloadsOf(objects) {
 		if !w.Webhook {
@@ -108,7 +114,7 @@ func carriedWebhooks(payload *workv1.ManifestWork) ([]carriedWebhook, error) {
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b carriedWebhook) int { return a.index - b.index })
-	return out, nil
+	return out
 }
 
 // withWebhooksStopped is the payload with no replicas of its webhooks.
@@ -127,11 +133,16 @@ func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook)
 	return out, nil
 }
 
-// withoutWebhooks is the payload without its webhooks, in which the agent reports who owns their configurations.
-func withoutWebhooks(payload *workv1.ManifestWork, carried []carriedWebhook) *workv1.ManifestWork {
+// reclaiming is the payload without its webhooks, in which the agent reports who owns their configurations. Objects of a
+// kind that the cluster does not know leave too: one of them keeps the agent from recording all the others as its own.
+func reclaiming(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, carried []carriedWebhook) *workv1.ManifestWork {
 	out := payload.DeepCopy()
-	for _, c := range slices.Backward(carried) {
-		out.Spec.Workload.Manifests = slices.Delete(out.Spec.Workload.Manifests, c.index, c.index+1)
+	out.Spec.Workload.Manifests = nil
+	for i, m := range payload.Spec.Workload.Manifests {
+		isWebhook := slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.index == i })
+		if !isWebhook && !unservable(payload, objects[i]) {
+			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
+		}
 	}
 	out.Spec.ManifestConfigs = append(ownershipFeedback(), out.Spec.ManifestConfigs...)
 	for i := range out.Spec.ManifestConfigs { // the last entry that matches decides how the agent looks
@@ -140,6 +151,16 @@ func withoutWebhooks(payload *workv1.ManifestWork, carried []carriedWebhook) *wo
 		}
 	}
 	return out
+}
+
+// unservable tells that the agent could not apply the object because the cluster does not know its kind.
+func unservable(payload *workv1.ManifestWork, u *unstructured.Unstructured) bool {
+	m := findManifest(payload, u)
+	if m == nil {
+		return false
+	}
+	c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)
+	return c != nil && c.Status == metav1.ConditionFalse && kindMissing(c.Message)
 }
 
 func looksAtOwners(payload *workv1.ManifestWork) bool {

@@ -188,6 +188,19 @@ func TestRemovalShortcuts(t *testing.T) {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
 	})
+	t.Run("an object whose kind the cluster does not know leaves the work", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[2:])
+		report(w, workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Namespace: ns, Name: "controller"},
+			Conditions: []metav1.Condition{{
+				Type: workv1.ManifestApplied, Status: metav1.ConditionFalse, Message: `the server doesn't have a resource type "Deployment"`,
+			}},
+		})
+		r := next(t, w)
+		if r.Step != Reclaim || len(r.Payload.Spec.Workload.Manifests) != 1 {
+			t.Errorf("step is %s with %d manifests, want %s with the other one", r.Step, len(r.Payload.Spec.Workload.Manifests), Reclaim)
+		}
+	})
 	t.Run("a manifest that is no object is an error", func(t *testing.T) {
 		w := payloadWork(t, webhookManifests())
 		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)

@@ -68,7 +68,7 @@ func PayloadConfigs() []workv1.ManifestConfigOption {
 		},
 		{
 			ResourceIdentifier: identifier("batch", "jobs", "*"), UpdateStrategy: createOnly(),
-			FeedbackScrapeType: workv1.FeedbackPollType, ConditionRules: []workv1.ConditionRule{jobComplete()},
+			FeedbackScrapeType: workv1.FeedbackWatchType, ConditionRules: []workv1.ConditionRule{jobComplete(), jobFailed()},
 		},
 		{
 			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: openWork},
@@ -133,6 +133,15 @@ func jobComplete() workv1.ConditionRule {
 	return cel(workv1.ManifestComplete,
 		"has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')",
 		"result ? 'the Job has finished' : 'the Job has not finished'")
+}
+
+// jobFailedCondition is a condition of the manifest of a Job, besides those that OCM defines.
+const jobFailedCondition = "Failed"
+
+func jobFailed() workv1.ConditionRule {
+	return cel(jobFailedCondition,
+		"has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, c.type == 'Failed' && c.status == 'True')",
+		"result ? 'the Job has failed' : 'the Job has not failed'")
 }
 
 func neverComplete() workv1.ConditionRule {

@@ -29,6 +29,20 @@ func sightRules() []rule {
 	}
 }
 
+// ManagedCluster says whether a cluster whose add-on was enabled on the hub, without any ClusterProfile, may be written to
+// and was seen. cluster is nil when there is none of that name.
+func ManagedCluster(name string, cluster *clusterv1.ManagedCluster) Result {
+	if cluster == nil {
+		return Result{Reason: api.ReasonManagedClusterNotFound, Message: fmt.Sprintf(
+			"ManagedCluster %q does not exist; register the cluster with the hub, or delete its add-on", name)}
+	}
+	result := Result{Target: &Target{Mode: ManifestWork, ManagedCluster: name}}
+	if no := firstObjection([]rule{clusterAccepted, clusterStays, clusterJoined, clusterAvailable}, &Input{Cluster: cluster}); no != nil {
+		result.Reason, result.Message = no.reason, no.message
+	}
+	return result
+}
+
 // clusterAccepted goes by the spec, which is what the administrator decided; the condition also turns False when the hub
 // could not write something.
 func clusterAccepted(in *Input) *objection {

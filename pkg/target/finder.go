@@ -1,0 +1,148 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package target
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	clusterlistersv1beta2 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta2"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// Profiles reads ClusterProfiles. The hub may not have that kind at all: then Get fails with a NoMatch error.
+type Profiles interface {
+	Get(name types.NamespacedName) (*clusterinventoryv1alpha1.ClusterProfile, error)
+}
+
+// Finder finds targets. It is safe for concurrent use.
+type Finder struct {
+	// Configs are the caches of KnativeServings and KnativeEventings, with Indexers.
+	Configs  map[api.Component]cache.Indexer
+	Profiles Profiles
+	Clusters clusterlisters.ManagedClusterLister
+	Bindings clusterlistersv1beta2.ManagedClusterSetBindingLister
+	Sets     clusterlistersv1beta2.ManagedClusterSetLister
+	// Policy says which profiles may be referred to from where, Direct what the manager is configured for besides OCM.
+	Policy resolve.ReferencePolicy
+	Direct resolve.DirectDelivery
+}
+
+// Resolve says where the resource's spec.clusterProfileRef leads. An error means that the caches failed, not that the
+// reference is wrong.
+func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, error) {
+	ref, _ := ReferenceOf(config)
+	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.Direct}
+	in.Profile, in.ProfileError = f.Profiles.Get(ref)
+	if in.ProfileError != nil || in.Profile == nil {
+		return resolve.Resolve(in), nil
+	}
+	name := resolve.ClaimedCluster(in.Profile)
+	if name == "" {
+		return resolve.Resolve(in), nil
+	}
+	var err error
+	if in.Cluster, err = f.cluster(name); err != nil {
+		return resolve.Result{}, err
+	}
+	if in.Bindings, err = f.Bindings.ManagedClusterSetBindings(ref.Namespace).List(labels.Everything()); err != nil {
+		return resolve.Result{}, fmt.Errorf("cannot list ManagedClusterSetBindings of namespace %q: %w", ref.Namespace, err)
+	}
+	for _, b := range in.Bindings {
+		set, err := f.Sets.Get(b.Spec.ClusterSet)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return resolve.Result{}, fmt.Errorf("cannot get ManagedClusterSet %q: %w", b.Spec.ClusterSet, err)
+		}
+		in.Sets = append(in.Sets, set)
+	}
+	return resolve.Resolve(in), nil
+}
+
+// cluster is the ManagedCluster, nil when there is none.
+func (f *Finder) cluster(name string) (*clusterv1.ManagedCluster, error) {
+	cluster, err := f.Clusters.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ManagedCluster %q: %w", name, err)
+	}
+	return cluster, nil
+}
+
+// OfAddOn says whether the add-on's cluster may be written to with the configuration that it has, and was seen. Without a
+// Target nothing new may be written; what is there stays.
+func (f *Finder) OfAddOn(addOn *addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) {
+	config, err := f.configOf(addOn)
+	if err != nil {
+		return resolve.Result{}, err
+	}
+	if config != nil {
+		if ref, ok := ReferenceOf(config); ok {
+			return f.ofReference(addOn, config, ref)
+		}
+	}
+	cluster, err := f.cluster(addOn.Namespace)
+	if err != nil {
+		return resolve.Result{}, err
+	}
+	return resolve.ManagedCluster(addOn.Namespace, cluster), nil
+}
+
+func (f *Finder) ofReference(
+	addOn *addonv1beta1.ManagedClusterAddOn, config *unstructured.Unstructured, ref types.NamespacedName,
+) (resolve.Result, error) {
+	if ref.Name != addOn.Namespace {
+		return resolve.Result{Reason: api.ReasonReferenceNotPermitted, Message: fmt.Sprintf(
+			"%s \"%s/%s\" refers to ClusterProfile %q and may configure no other cluster than that; name a resource without spec.clusterProfileRef in the configs of the ManagedClusterAddOn",
+			config.GetKind(), config.GetNamespace(), config.GetName(), ref)}, nil
+	}
+	result, err := f.Resolve(config)
+	if err != nil || result.Target == nil || result.Target.Mode == resolve.ManifestWork {
+		return result, err
+	}
+	if result.Resolved() {
+		result.Reason = api.ReasonTargetConflict
+		result.Message = fmt.Sprintf("ClusterProfile %q asks for Direct delivery, and the work agent has an installation on the cluster", ref)
+	}
+	result.Target = nil // two ways to one cluster would be two writers
+	return result, nil
+}
+
+// configOf is the resource that configures the add-on, nil when it is not known or does not exist.
+func (f *Finder) configOf(addOn *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {
+	component := api.Component(addOn.Name)
+	name, ok := revision.ConfigOf(addOn)
+	if !ok {
+		return nil, nil
+	}
+	return f.get(component, name)
+}
+
+// get is the resource of that name, nil when there is none.
+func (f *Finder) get(component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	o, exists, err := f.Configs[component].GetByKey(name.String())
+	if err != nil || !exists {
+		return nil, err
+	}
+	config, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, o)
+	}
+	return config, nil
+}

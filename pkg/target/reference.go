@@ -1,0 +1,71 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package target
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ReferenceOf is spec.clusterProfileRef of a KnativeServing or KnativeEventing; ok is false when there is none.
+func ReferenceOf(config *unstructured.Unstructured) (ref types.NamespacedName, ok bool) {
+	namespace, _, _ := unstructured.NestedString(config.Object, "spec", "clusterProfileRef", "namespace")
+	name, ok, _ := unstructured.NestedString(config.Object, "spec", "clusterProfileRef", "name")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok
+}
+
+// Names of the indexes of Indexers.
+const (
+	byProfileName      = "profileName"
+	byProfileNamespace = "profileNamespace"
+)
+
+// Indexers index KnativeServings and KnativeEventings by what they refer to.
+func Indexers() cache.Indexers {
+	return cache.Indexers{
+		byProfileName: func(o any) ([]string, error) {
+			return indexed(o, func(ref types.NamespacedName) string { return ref.Name })
+		},
+		byProfileNamespace: func(o any) ([]string, error) {
+			return indexed(o, func(ref types.NamespacedName) string { return ref.Namespace })
+		},
+	}
+}
+
+func indexed(o any, key func(types.NamespacedName) string) ([]string, error) {
+	config, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil, nil
+	}
+	ref, ok := ReferenceOf(config)
+	if !ok {
+		return nil, nil
+	}
+	return []string{key(ref)}, nil
+}
+
+// ReferringToName are the resources that refer to a ClusterProfile of that name in any namespace; OCM names its profiles
+// as their clusters. The indexer has Indexers.
+func ReferringToName(indexer cache.Indexer, name string) ([]*unstructured.Unstructured, error) {
+	return byIndex(indexer, byProfileName, name)
+}
+
+// ReferringToNamespace are the resources that refer to a ClusterProfile in that namespace. The indexer has Indexers.
+func ReferringToNamespace(indexer cache.Indexer, namespace string) ([]*unstructured.Unstructured, error) {
+	return byIndex(indexer, byProfileNamespace, namespace)
+}
+
+func byIndex(indexer cache.Indexer, index, value string) ([]*unstructured.Unstructured, error) {
+	objects, err := indexer.ByIndex(index, value)
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for _, o := range objects {
+		if config, ok := o.(*unstructured.Unstructured); ok {
+			out = append(out, config)
+		}
+	}
+	return out, nil
+}

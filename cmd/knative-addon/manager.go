@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/controllers"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
 // managerFlags are the flags of `knative-addon manager`.
@@ -79,7 +80,9 @@ func (f *managerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controllers.SetupWithManager(mgr, hub, renderer, f.render.options(render.Pull)); err != nil {
+	if err := controllers.SetupWithManager(mgr, hub, renderer, controllers.Options{
+		Render: f.render.options(render.Pull), References: resolve.ReferencePolicy{AddOnNamespace: f.leaseNamespace},
+	}); err != nil {
 		return err
 	}
 	// Full caches before the lease: a replica that takes over can act at once.

@@ -20,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
 // Bundles finds what an add-on should put on its cluster.
@@ -28,22 +29,36 @@ type Bundles interface {
 	Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error)
 }
 
+// Targets tells whether an add-on's cluster may be written to.
+type Targets interface {
+	// OfAddOn has a Target when it may be, also when the cluster is out of sight.
+	OfAddOn(addon *addonv1beta1.ManagedClusterAddOn) (resolve.Result, error)
+}
+
 // Agent is one of the two add-ons.
 type Agent struct {
 	component   api.Component
 	bundles     Bundles
+	targets     Targets
 	foundations worklisters.ManifestWorkLister
 }
 
 var _ agent.AgentAddon = (*Agent)(nil)
 
 // New makes the add-on of a component. foundations lists the works with api.FoundationLabel.
-func New(component api.Component, bundles Bundles, foundations worklisters.ManifestWorkLister) *Agent {
-	return &Agent{component: component, bundles: bundles, foundations: foundations}
+func New(component api.Component, bundles Bundles, targets Targets, foundations worklisters.ManifestWorkLister) *Agent {
+	return &Agent{component: component, bundles: bundles, targets: targets, foundations: foundations}
 }
 
 // Manifests implements agent.AgentAddon: the payload of the cluster, as soon as its foundation is applied.
 func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) ([]runtime.Object, error) {
+	result, err := a.targets.OfAddOn(addon)
+	if err != nil {
+		return nil, err
+	}
+	if result.Target == nil { // an error keeps what is installed
+		return nil, fmt.Errorf("nothing new is delivered: %s: %s", result.Reason, result.Message)
+	}
 	bundle, err := a.bundles.Bundle(ctx, addon)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
 type bundlesFunc func() (*render.Bundle, error)
@@ -28,6 +29,15 @@ type bundlesFunc func() (*render.Bundle, error)
 func (f bundlesFunc) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	return f()
 }
+
+// targetFunc is where an add-on's configuration may go.
+type targetFunc func() (resolve.Result, error)
+
+func (f targetFunc) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) { return f() }
+
+var permitted = targetFunc(func() (resolve.Result, error) {
+	return resolve.Result{Target: &resolve.Target{ManagedCluster: "cluster1"}}, nil
+})
 
 func testBundle() (*render.Bundle, error) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
@@ -76,12 +86,29 @@ func TestManifestsNeverEmpty(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		bundles bundlesFunc
+		target  targetFunc // permitted when nil
 		works   []*workv1.ManifestWork
 		want    string // in the error; empty means no error
 	}{
 		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {})},
 		"bad configuration": {
 			bundles: func() (*render.Bundle, error) { return nil, errBad }, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
+		},
+		"consent revoked": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: api.ReasonReferenceNotPermitted,
+			target: func() (resolve.Result, error) {
+				return resolve.Result{Reason: api.ReasonReferenceNotPermitted, Message: "no set is bound"}, nil
+			},
+		},
+		"consent unknown": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
+			target: func() (resolve.Result, error) { return resolve.Result{}, errBad },
+		},
+		"cluster out of sight": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}),
+			target: func() (resolve.Result, error) {
+				return resolve.Result{Target: &resolve.Target{}, Reason: api.ReasonManagedClusterUnavailable}, nil
+			},
 		},
 		"no foundation": {bundles: testBundle, want: "to be created"},
 		"foundation of another bundle": {
@@ -92,7 +119,10 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := New(api.Serving, tc.bundles, lister(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
+			if tc.target == nil {
+				tc.target = permitted
+			}
+			objects, err := New(api.Serving, tc.bundles, tc.target, lister(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
 			switch {
 			case tc.want == "" && (err != nil || len(objects) == 0):
 				t.Errorf("got %d objects, error %v", len(objects), err)
@@ -104,7 +134,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 }
 
 func TestHealthy(t *testing.T) {
-	a := New(api.Serving, bundlesFunc(testBundle), lister(t))
+	a := New(api.Serving, bundlesFunc(testBundle), permitted, lister(t))
 	if err := a.healthy(nil, nil, testAddOn()); err == nil || !strings.Contains(err.Error(), "knative-serving/activator") {
 		t.Errorf("nothing is reported, but the error is %v", err)
 	}
@@ -126,7 +156,7 @@ func TestHealthy(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := New(api.Eventing, bundlesFunc(testBundle), lister(t)).GetAgentAddonOptions()
+	o := New(api.Eventing, bundlesFunc(testBundle), permitted, lister(t)).GetAgentAddonOptions()
 	if o.Registration != nil {
 		t.Error("an add-on without an agent must not register")
 	}

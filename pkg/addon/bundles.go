@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
@@ -43,6 +44,15 @@ func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.Manage
 		return nil, err
 	}
 	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
+}
+
+// OfConfig is the bundle of a KnativeServing or KnativeEventing, whatever cluster it may come to.
+func (r *RenderedBundles) OfConfig(ctx context.Context, component api.Component, name types.NamespacedName) (*render.Bundle, error) {
+	install, err := r.Source.InstallOf(component, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.Renderer.Render(ctx, install, r.Options)
 }
 
 // installedVersion is the version that the cluster has, or is on its way to; empty when it has none.

@@ -97,7 +97,7 @@ func BenchmarkManifests(b *testing.B) {
 	if err := works.Update(w); err != nil {
 		b.Fatal(err)
 	}
-	agent := New(api.Serving, bundles, worklisters.NewManifestWorkLister(works))
+	agent := New(api.Serving, bundles, permitted, worklisters.NewManifestWorkLister(works))
 	b.ReportAllocs()
 	for b.Loop() {
 		if objects, err := agent.Manifests(b.Context(), nil, a); err != nil || len(objects) == 0 {

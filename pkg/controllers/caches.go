@@ -28,6 +28,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
 // resync is how often informers hand their objects on again; a safety net, since every change is an event.
@@ -46,7 +47,11 @@ type Hub struct {
 	configs  dynamicinformer.DynamicSharedInformerFactory
 	// payloads are works with OCM's label of one of our add-ons, foundations those with ours.
 	payloads, foundations workinformers.SharedInformerFactory
+	profiles              *profiles
 }
+
+// withoutManagedFields takes from objects what nobody here reads.
+var withoutManagedFields = crcache.TransformStripManagedFields() //nolint:gochecknoglobals // a constant function
 
 // NewHub makes the clients and the caches; Start fills them.
 func NewHub(config *rest.Config) (*Hub, error) {
@@ -63,6 +68,8 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	remember(err)
 	h.WorkClient, err = workclient.NewForConfig(config)
 	remember(err)
+	h.profiles, err = newProfiles(config)
+	remember(err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
@@ -72,23 +79,28 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	}
 	addOnLabel := selected(addonv1beta1.AddonLabelKey + " " + ours)
 	h.kube = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
-		kubeinformers.WithTweakListOptions(addOnLabel), kubeinformers.WithTransform(crcache.TransformStripManagedFields()))
+		kubeinformers.WithTweakListOptions(addOnLabel), kubeinformers.WithTransform(withoutManagedFields))
 	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
-		addoninformers.WithTransform(crcache.TransformStripManagedFields()))
+		addoninformers.WithTransform(withoutManagedFields))
 	h.clusters = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
-		clusterinformers.WithTransform(crcache.TransformStripManagedFields()))
+		clusterinformers.WithTransform(withoutManagedFields))
 	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(h.ConfigClient, resync)
 	h.payloads = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
-		workinformers.WithTweakListOptions(addOnLabel), workinformers.WithTransform(crcache.TransformStripManagedFields()))
+		workinformers.WithTweakListOptions(addOnLabel), workinformers.WithTransform(withoutManagedFields))
 	h.foundations = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
 		workinformers.WithTweakListOptions(selected(api.FoundationLabel+" "+ours)),
-		workinformers.WithTransform(crcache.TransformStripManagedFields()))
+		workinformers.WithTransform(withoutManagedFields))
 	return h, h.addIndexers()
 }
 
 // addIndexers adds the indexes that addon-framework's controllers expect.
 func (h *Hub) addIndexers() error {
 	addOns := h.addOns.Addon().V1beta1()
+	for _, informer := range h.configInformers() {
+		if err := informer.AddIndexers(target.Indexers()); err != nil {
+			return fmt.Errorf("cannot index configurations: %w", err)
+		}
+	}
 	return errors.Join(
 		h.payloads.Work().V1().ManifestWorks().Informer().AddIndexers(cache.Indexers{
 			index.ManifestWorkByAddon:           index.IndexManifestWorkByAddon,
@@ -114,6 +126,14 @@ func (h *Hub) Configs() map[api.Component]cache.GenericLister {
 	return out
 }
 
+func (h *Hub) configIndexers() map[api.Component]cache.Indexer {
+	out := map[api.Component]cache.Indexer{}
+	for c, informer := range h.configInformers() {
+		out[c] = informer.GetIndexer()
+	}
+	return out
+}
+
 func (h *Hub) configInformers() map[api.Component]cache.SharedIndexInformer {
 	out := map[api.Component]cache.SharedIndexInformer{}
 	for _, c := range api.Components() {
@@ -127,6 +147,14 @@ const syncWarning = 20 * time.Second
 
 // Start fills the caches and waits until they are full: whoever reads an empty cache would take everything for gone.
 func (h *Hub) Start(ctx context.Context) error {
+	synced := h.synced() // which also tells the factories what is to be started
+	profilesSynced, err := h.profiles.start(ctx)
+	if err != nil {
+		return err
+	}
+	if profilesSynced != nil {
+		synced["clusterprofiles.multicluster.x-k8s.io"] = profilesSynced
+	}
 	h.kube.Start(ctx.Done())
 	h.addOns.Start(ctx.Done())
 	h.clusters.Start(ctx.Done())
@@ -134,7 +162,7 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.payloads.Start(ctx.Done())
 	h.foundations.Start(ctx.Done())
 
-	for name, synced := range h.synced() {
+	for name, synced := range synced {
 		wait, cancel := context.WithTimeout(ctx, syncWarning)
 		ok := cache.WaitForCacheSync(wait.Done(), synced)
 		cancel()
@@ -147,12 +175,15 @@ func (h *Hub) Start(ctx context.Context) error {
 
 func (h *Hub) synced() map[string]cache.InformerSynced {
 	addOns := h.addOns.Addon().V1beta1()
+	clusters := h.clusters.Cluster()
 	out := map[string]cache.InformerSynced{
-		"managedclusteraddons.addon.open-cluster-management.io":    addOns.ManagedClusterAddOns().Informer().HasSynced,
-		"clustermanagementaddons.addon.open-cluster-management.io": addOns.ClusterManagementAddOns().Informer().HasSynced,
-		"managedclusters.cluster.open-cluster-management.io":       h.clusters.Cluster().V1().ManagedClusters().Informer().HasSynced,
-		"manifestworks.work.open-cluster-management.io":            h.payloads.Work().V1().ManifestWorks().Informer().HasSynced,
-		"manifestworks.work.open-cluster-management.io (ours)":     h.foundations.Work().V1().ManifestWorks().Informer().HasSynced,
+		"managedclustersetbindings.cluster.open-cluster-management.io": clusters.V1beta2().ManagedClusterSetBindings().Informer().HasSynced,
+		"managedclustersets.cluster.open-cluster-management.io":        clusters.V1beta2().ManagedClusterSets().Informer().HasSynced,
+		"managedclusteraddons.addon.open-cluster-management.io":        addOns.ManagedClusterAddOns().Informer().HasSynced,
+		"clustermanagementaddons.addon.open-cluster-management.io":     addOns.ClusterManagementAddOns().Informer().HasSynced,
+		"managedclusters.cluster.open-cluster-management.io":           clusters.V1().ManagedClusters().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io":                h.payloads.Work().V1().ManifestWorks().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io (ours)":         h.foundations.Work().V1().ManifestWorks().Informer().HasSynced,
 	}
 	for c, informer := range h.configInformers() {
 		out[schema.GroupResource{Group: api.Group, Resource: c.Resource().Resource}.String()] = informer.HasSynced

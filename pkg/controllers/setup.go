@@ -4,9 +4,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -16,37 +18,84 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/foundation"
+	"open-cluster-management.io/knative-addon/pkg/controllers/install"
 	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
 	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
+// Options are what an administrator decides.
+type Options struct {
+	// Render are those of pull.
+	Render render.Options
+	// References says which ClusterProfiles may be referred to from where.
+	References resolve.ReferencePolicy
+}
+
+// setup holds what the controllers share while they are made.
+type setup struct {
+	mgr     ctrl.Manager
+	hub     *Hub
+	bundles *addon.RenderedBundles
+	finder  *target.Finder
+	// trigger makes addon-framework look at an add-on again.
+	trigger func(cluster, addOn string)
+}
+
 // SetupWithManager makes the manager, once it leads, run addon-framework with our add-ons and all of our controllers.
-// options are those of pull.
-func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, options render.Options) error {
-	framework, err := addonmanager.New(mgr.GetConfig())
+func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, options Options) error {
+	clusters := hub.clusters.Cluster()
+	s := &setup{
+		mgr: mgr, hub: hub,
+		bundles: &addon.RenderedBundles{
+			Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options.Render,
+			Foundations: hub.foundations.Work().V1().ManifestWorks().Lister(),
+		},
+		finder: &target.Finder{
+			Configs: hub.configIndexers(), Profiles: hub.profiles, Clusters: clusters.V1().ManagedClusters().Lister(),
+			Bindings: clusters.V1beta2().ManagedClusterSetBindings().Lister(), Sets: clusters.V1beta2().ManagedClusterSets().Lister(),
+			Policy: options.References,
+		},
+	}
+	if err := s.framework(); err != nil {
+		return err
+	}
+	for _, c := range api.Components() {
+		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer}
+		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
+			return err
+		}
+		if err := s.install(c); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.repair(), s.foundation())
+}
+
+// framework runs addon-framework with our add-ons.
+func (s *setup) framework() error {
+	framework, err := addonmanager.New(s.mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("cannot create the add-on manager: %w", err)
 	}
-	foundations := hub.foundations.Work().V1().ManifestWorks()
-	bundles := &addon.RenderedBundles{
-		Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options, Foundations: foundations.Lister(),
-	}
 	for _, c := range api.Components() {
-		if err := framework.AddAgent(addon.New(c, bundles, foundations.Lister())); err != nil {
+		if err := framework.AddAgent(addon.New(c, s.bundles, s.finder, s.bundles.Foundations)); err != nil {
 			return fmt.Errorf("cannot register add-on %q: %w", c.AddOnName(), err)
 		}
 	}
 	// The framework has its queues only after it has started, and then looks at every add-on: nothing is lost when what
 	// is triggered before goes nowhere.
 	var started atomic.Bool
-	trigger := func(cluster, addOn string) {
+	s.trigger = func(cluster, addOn string) {
 		if started.Load() {
 			framework.Trigger(cluster, addOn)
 		}
 	}
-	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+	hub := s.hub
+	err = s.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		if err := framework.StartWithInformers(ctx, hub.WorkClient, hub.payloads.Work().V1().ManifestWorks(),
 			hub.kube, hub.addOns, hub.clusters, hub.configs); err != nil {
 			return fmt.Errorf("cannot start the add-on manager: %w", err)
@@ -61,29 +110,52 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 	if err != nil {
 		return fmt.Errorf("cannot add the add-on manager: %w", err)
 	}
-	for _, c := range api.Components() {
-		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer}
-		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
-			return err
-		}
+	return nil
+}
+
+func (s *setup) install(c api.Component) error {
+	hub, addOns, clusters := s.hub, s.hub.addOns.Addon().V1beta1(), s.hub.clusters.Cluster()
+	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
+	r := &install.Reconciler{
+		Component: c, Finder: s.finder, Bundles: s.bundles,
+		Configs: hub.Configs()[c], AddOns: addOns.ManagedClusterAddOns().Lister(), Definitions: addOns.ClusterManagementAddOns().Lister(),
+		Foundations: foundations.Lister(), Payloads: payloads.Lister(),
+		AddOnsByConfig: addOns.ManagedClusterAddOns().Informer().GetIndexer(),
+		ConfigClient:   hub.ConfigClient, AddOnClient: hub.AddOnClient, Events: s.events(), Clock: clock.RealClock{},
 	}
-	addOns, clusters := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.clusters.Cluster().V1().ManagedClusters()
-	payloads := hub.payloads.Work().V1().ManifestWorks()
-	r := &foundation.Reconciler{
-		AddOns: addOns.Lister(), Clusters: clusters.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
-		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
-		Bundles: bundles, Events: mgr.GetEventRecorder("knative-addon"), Trigger: trigger,
-		Clock: clock.RealClock{},
-	}
-	repairs := &repair.Reconciler{
-		AddOns: addOns.Lister(), Payloads: payloads.Lister(), WorkClient: hub.WorkClient,
-		Bundles: bundles, Events: mgr.GetEventRecorder("knative-addon"), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
-	}
-	if err := repairs.SetupWithManager(mgr, payloads.Informer()); err != nil {
-		return err
-	}
-	return r.SetupWithManager(mgr, foundation.Informers{
-		AddOns: addOns.Informer(), Clusters: clusters.Informer(),
-		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
+	return r.SetupWithManager(s.mgr, install.Informers{
+		Configs: hub.configInformers()[c], AddOns: addOns.ManagedClusterAddOns().Informer(),
+		Definitions: addOns.ClusterManagementAddOns().Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
+		Clusters: clusters.V1().ManagedClusters().Informer(), Profiles: hub.profiles.informer(),
+		Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(), Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
 	})
 }
+
+func (s *setup) repair() error {
+	payloads := s.hub.payloads.Work().V1().ManifestWorks()
+	r := &repair.Reconciler{
+		AddOns: s.hub.addOns.Addon().V1beta1().ManagedClusterAddOns().Lister(), Payloads: payloads.Lister(), WorkClient: s.hub.WorkClient,
+		Bundles: s.bundles, Events: s.events(), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
+	}
+	return r.SetupWithManager(s.mgr, payloads.Informer())
+}
+
+func (s *setup) foundation() error {
+	hub, clusters := s.hub, s.hub.clusters.Cluster()
+	addOns, foundations := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.foundations.Work().V1().ManifestWorks()
+	payloads := hub.payloads.Work().V1().ManifestWorks()
+	r := &foundation.Reconciler{
+		AddOns: addOns.Lister(), Clusters: clusters.V1().ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
+		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
+		Bundles: s.bundles, Targets: s.finder, Events: s.events(), Trigger: s.trigger,
+		Clock: clock.RealClock{},
+	}
+	return r.SetupWithManager(s.mgr, foundation.Informers{
+		AddOns: addOns.Informer(), Clusters: clusters.V1().ManagedClusters().Informer(),
+		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
+		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
+		Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
+	})
+}
+
+func (s *setup) events() events.EventRecorder { return s.mgr.GetEventRecorder("knative-addon") }

@@ -3,7 +3,9 @@
 package revision
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,10 +32,17 @@ type key struct {
 	name      types.NamespacedName
 }
 
+// decoded is what was decoded of one generation; a status that changes does not make another.
 type decoded struct {
-	resourceVersion string
-	install         *render.Install
-	err             error
+	uid         types.UID
+	generation  int64
+	annotations map[string]string
+	install     *render.Install
+	err         error
+}
+
+func (d *decoded) of(u *unstructured.Unstructured) bool {
+	return d.uid == u.GetUID() && d.generation == u.GetGeneration() && maps.Equal(d.annotations, u.GetAnnotations())
 }
 
 // NewSource reads KnativeServings and KnativeEventings from the listers.
@@ -64,16 +73,25 @@ func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Insta
 				"and whether the ClusterManagementAddOn names a default",
 			component.Kind(), addon.Name, addon.Namespace)}
 	}
+	install, err := s.InstallOf(component, name)
+	if e := (*render.Error)(nil); errors.As(err, &e) && e.Reason == ReasonConfigNotFound {
+		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf(
+			"%s %q, which configures add-on %q on cluster %q, does not exist: create it, or name another one in the configs of the "+
+				"ManagedClusterAddOn or ClusterManagementAddOn", component.Kind(), name, addon.Name, addon.Namespace)}
+	}
+	return install, err
+}
+
+// InstallOf is what a KnativeServing or KnativeEventing asks for. Its errors are *render.Error where the resource is wrong.
+func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (*render.Install, error) {
 	lister, ok := s.listers[component]
 	if !ok {
-		return nil, fmt.Errorf("cannot configure add-on %q: it is none of ours", addon.Name)
+		return nil, fmt.Errorf("cannot configure add-on %q: it is none of ours", component)
 	}
 	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
 		s.forget(key{component, name})
-		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf(
-			"%s %q, which configures add-on %q on cluster %q, does not exist: create it, or name another one in the configs of the "+
-				"ManagedClusterAddOn or ClusterManagementAddOn", component.Kind(), name, addon.Name, addon.Namespace)}
+		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", component.Kind(), name)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
@@ -95,14 +113,14 @@ const (
 func (s *Source) decode(k key, u *unstructured.Unstructured) (*render.Install, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d, ok := s.decoded[k]; ok && d.resourceVersion == u.GetResourceVersion() {
+	if d, ok := s.decoded[k]; ok && d.of(u) {
 		return d.install, d.err
 	}
 	install, err := render.Decode(u)
 	if pin := u.GetAnnotations()[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
 		install = install.WithVersion(pin)
 	}
-	s.decoded[k] = decoded{resourceVersion: u.GetResourceVersion(), install: install, err: err}
+	s.decoded[k] = decoded{uid: u.GetUID(), generation: u.GetGeneration(), annotations: u.GetAnnotations(), install: install, err: err}
 	return install, err
 }
 

@@ -29,10 +29,10 @@ func source(t *testing.T, objects ...*unstructured.Unstructured) (*Source, cache
 	return NewSource(map[api.Component]cache.GenericLister{api.Serving: cache.NewGenericLister(indexer, resource)}), indexer
 }
 
-func serving(resourceVersion, version string) *unstructured.Unstructured {
+func serving(generation int64, version string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
-		"metadata": map[string]any{"namespace": "fleet", "name": "default", "resourceVersion": resourceVersion},
+		"metadata": map[string]any{"namespace": "fleet", "name": "default", "generation": generation},
 		"spec":     map[string]any{"version": version},
 	}}
 }
@@ -54,7 +54,7 @@ func reference(resource, name string) addonv1beta1.ConfigReference {
 }
 
 func TestInstallErrors(t *testing.T) {
-	s, _ := source(t, serving("1", "1.23"))
+	s, _ := source(t, serving(1, "1.23"))
 	undesired := reference("knativeservings", "default")
 	undesired.DesiredConfig = nil
 	for name, tc := range map[string]struct {
@@ -84,7 +84,7 @@ func TestInstallErrors(t *testing.T) {
 }
 
 func TestInstallIsDecodedOncePerVersion(t *testing.T) {
-	s, indexer := source(t, serving("1", "1.22"))
+	s, indexer := source(t, serving(1, "1.22"))
 	a := addOn(reference("knativeservings", "default"))
 	first, err := s.Install(a)
 	if err != nil {
@@ -93,7 +93,15 @@ func TestInstallIsDecodedOncePerVersion(t *testing.T) {
 	if again, err := s.Install(a); err != nil || again != first {
 		t.Errorf("an unchanged object is decoded again (error %v)", err)
 	}
-	if err := indexer.Update(serving("2", "1.23")); err != nil {
+	reported := serving(1, "1.22")
+	reported.SetResourceVersion("2")
+	if err := indexer.Update(reported); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Install(a); err != nil || again != first {
+		t.Errorf("an object whose status has changed is decoded again (error %v)", err)
+	}
+	if err := indexer.Update(serving(2, "1.23")); err != nil {
 		t.Fatal(err)
 	}
 	changed, err := s.Install(a)
@@ -107,7 +115,7 @@ func TestInstallIsDecodedOncePerVersion(t *testing.T) {
 
 func TestInstallIsPinned(t *testing.T) {
 	for version, want := range map[string]string{"": "1.22.1", "1.21": "1.21", "latest": "latest"} {
-		u := serving("1", version)
+		u := serving(1, version)
 		u.SetAnnotations(map[string]string{api.PinnedVersionAnnotation: "1.22.1"})
 		s, _ := source(t, u)
 		install, err := s.Install(addOn(reference("knativeservings", "default")))

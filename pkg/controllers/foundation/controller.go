@@ -34,6 +34,7 @@ type Reconciler struct {
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface
 	Bundles     addon.Bundles
+	Targets     addon.Targets
 	Events      events.EventRecorder
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
@@ -63,19 +64,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // deliver ensures the finalizer and the foundation, and tells addon-framework when the payload may follow.
 func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
-	if s.clusterLeaves() {
-		return nil
-	}
-	bundle, err := r.Bundles.Bundle(ctx, s.addon)
-	if e := (*render.Error)(nil); errors.As(err, &e) {
-		// Bad input: addon-framework reports the same error on the add-on, and only a change of the input helps.
-		return r.reportEligibility(ctx, s, e)
-	}
+	target, err := r.Targets.OfAddOn(s.addon)
 	if err != nil {
 		return err
 	}
-	if err := r.reportEligibility(ctx, s, nil); err != nil {
+	bundle, err := r.Bundles.Bundle(ctx, s.addon)
+	fault := (*render.Error)(nil) // bad input: addon-framework reports it too, and only a change of the input helps
+	if err != nil && !errors.As(err, &fault) {
 		return err
+	}
+	if err := r.report(ctx, s, target, fault); err != nil {
+		return err
+	}
+	if target.Target == nil || fault != nil || s.clusterLeaves() {
+		return nil
 	}
 	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return err

@@ -31,6 +31,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
 // The happy paths run on a real hub in test/e2e. These tests hold what must not happen on the way.
@@ -39,6 +40,13 @@ type bundlesFunc func() (*render.Bundle, error)
 
 func (f bundlesFunc) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	return f()
+}
+
+// targetOf is what is known of an add-on's cluster.
+type targetOf resolve.Result
+
+func (t targetOf) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) {
+	return resolve.Result(t), nil
 }
 
 func fine() (*render.Bundle, error) {
@@ -51,6 +59,7 @@ type hub struct {
 	addOn   *addonv1beta1.ManagedClusterAddOn
 	works   []*workv1.ManifestWork
 	bundles bundlesFunc
+	target  targetOf
 
 	failCreate error
 	actions    []string
@@ -71,6 +80,7 @@ func newHub() *hub {
 			Namespace: clusterName, Name: api.Serving.AddOnName(), UID: "u1",
 		}},
 		bundles: fine,
+		target:  targetOf{Target: &resolve.Target{Mode: resolve.ManifestWork, ManagedCluster: clusterName}},
 	}
 }
 
@@ -155,7 +165,7 @@ func (h *hub) reconcile(t *testing.T) error {
 	r := &Reconciler{
 		AddOns:   addonlisters.NewManagedClusterAddOnLister(indexerOf(t, h.addOn)),
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
-		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Events: events.NewFakeRecorder(10),
+		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
@@ -178,6 +188,8 @@ func TestReconcile(t *testing.T) {
 	far.bundles = func() (*render.Bundle, error) {
 		return nil, &render.Error{Reason: render.ReasonVersionMigrationNotEligible, Message: "too far"}
 	}
+	revoked := newHub()
+	revoked.target = targetOf{Reason: api.ReasonReferenceNotPermitted, Message: "no set is bound"}
 	foreign := newHub().deleting().with(payload())
 	foreign.addOn.Finalizers = []string{"somebody/else"}
 	gone := newHub().deleting().with(payload(), foundationWork())
@@ -197,11 +209,15 @@ func TestReconcile(t *testing.T) {
 		},
 		"bad configuration": {
 			reason: "What cannot be rendered changes nothing.",
-			hub:    bad,
+			hub:    bad, want: []string{patchStatus},
+		},
+		"consent revoked": {
+			reason: "It is told, and nothing new is written.",
+			hub:    revoked, want: []string{patchStatus},
 		},
 		"cluster leaves": {
 			reason: "Nothing new is delivered to a cluster that is being detached.",
-			hub:    newHub().leaving(),
+			hub:    newHub().leaving(), want: []string{patchStatus},
 		},
 		"removal begins with the payload": {
 			reason: "The CRDs and the agent's permissions outlive what needs them.",

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -28,6 +29,8 @@ type Informers struct {
 	AddOns, Clusters, Foundations, Payloads cache.SharedIndexInformer
 	// Configs are the informers of KnativeServings and KnativeEventings.
 	Configs map[api.Component]cache.SharedIndexInformer
+	// Profiles, and Bindings and Sets of managed clusters, decide whether a configuration with a reference may be used.
+	Profiles, Bindings, Sets cache.SharedIndexInformer
 }
 
 // workers is how many add-ons are served at a time: what one waits for is the hub's API server.
@@ -39,10 +42,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(watch(in.AddOns, sameKey)).
 		WatchesRawSource(watch(in.Clusters, addOnsOfCluster)).
+		WatchesRawSource(watch(in.Profiles, addOnsOfCluster)). // a profile has the name of its cluster
+		WatchesRawSource(watch(in.Bindings, r.addOnsInstalledFor)).
+		WatchesRawSource(watch(in.Sets, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Foundations, addOnOfLabel(api.FoundationLabel))).
 		WatchesRawSource(watch(in.Payloads, addOnOfLabel(addonv1beta1.AddonLabelKey)))
 	for component, informer := range in.Configs {
-		b = b.WatchesRawSource(watch(informer, r.addOnsOfConfig(component)))
+		b = b.WatchesRawSource(watch(informer, r.addOnsOfConfig(component), specChanged()))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("cannot set up the foundation controller: %w", err)
@@ -50,8 +56,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 	return nil
 }
 
-func watch(informer cache.SharedIndexInformer, requests handler.MapFunc) source.Source {
-	return &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(requests)}
+func watch(informer cache.SharedIndexInformer, requests handler.MapFunc, predicates ...predicate.Predicate) source.Source {
+	return &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(requests), Predicates: predicates}
+}
+
+// specChanged passes over what only changes the status: a configuration may be that of a thousand clusters.
+func specChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
 func sameKey(_ context.Context, o client.Object) []reconcile.Request {
@@ -69,6 +80,22 @@ func addOnsOfCluster(_ context.Context, o client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, c := range api.Components() {
 		out = append(out, request(o.GetName(), c.AddOnName())...)
+	}
+	return out
+}
+
+// addOnsInstalledFor finds the add-ons that were made for a resource with a reference: consent is about these.
+func (r *Reconciler) addOnsInstalledFor(ctx context.Context, _ client.Object) []reconcile.Request {
+	addOns, err := r.AddOns.List(labels.Everything())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot list ManagedClusterAddOns")
+		return nil
+	}
+	var out []reconcile.Request
+	for _, a := range addOns {
+		if a.Annotations[api.InstalledForAnnotation] != "" {
+			out = append(out, request(a.Namespace, a.Name)...)
+		}
 	}
 	return out
 }

@@ -14,30 +14,41 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
-// reportEligibility tells on the add-on whether the cluster can reach the version that is asked for. Other faults of the
-// configuration say nothing about it.
-func (r *Reconciler) reportEligibility(ctx context.Context, s *scope, fault *render.Error) error {
-	condition := metav1.Condition{
-		Type: api.VersionMigrationEligible, Status: metav1.ConditionTrue, Reason: api.ReasonEligible,
-		Message: "the version is installed or can be reached in one step",
+// report tells on the add-on whether its cluster was seen and may be written to, and whether the cluster can reach the
+// version that is asked for. Other faults of the configuration say nothing about the latter.
+func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result, fault *render.Error) error {
+	conditions := []metav1.Condition{{
+		Type: api.TargetClusterResolved, Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved, Message: "the cluster was seen",
+	}}
+	if !target.Resolved() {
+		conditions[0].Status, conditions[0].Reason, conditions[0].Message = metav1.ConditionFalse, target.Reason, target.Message
 	}
 	switch {
 	case fault == nil:
+		conditions = append(conditions, metav1.Condition{
+			Type: api.VersionMigrationEligible, Status: metav1.ConditionTrue, Reason: api.ReasonEligible,
+			Message: "the version is installed or can be reached in one step",
+		})
 	case fault.Reason == render.ReasonVersionMigrationNotEligible:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, api.ReasonNotEligible, fault.Message
-	default:
-		return nil
+		conditions = append(conditions, metav1.Condition{
+			Type: api.VersionMigrationEligible, Status: metav1.ConditionFalse, Reason: api.ReasonNotEligible, Message: fault.Message,
+		})
 	}
 	changed := s.addon.DeepCopy()
-	if !apimeta.SetStatusCondition(&changed.Status.Conditions, condition) {
+	differs := false
+	for _, c := range conditions {
+		differs = apimeta.SetStatusCondition(&changed.Status.Conditions, c) || differs
+	}
+	if !differs {
 		return nil
 	}
 	p := patcher.NewPatcher[*addonv1beta1.ManagedClusterAddOn, addonv1beta1.ManagedClusterAddOnSpec, addonv1beta1.ManagedClusterAddOnStatus](
 		r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.addon.Namespace))
 	if _, err := p.PatchStatus(ctx, changed, changed.Status, s.addon.Status); err != nil {
-		return fmt.Errorf("cannot set condition %s of ManagedClusterAddOn \"%s/%s\": %w", condition.Type, s.addon.Namespace, s.addon.Name, err)
+		return fmt.Errorf("cannot set conditions of ManagedClusterAddOn \"%s/%s\": %w", s.addon.Namespace, s.addon.Name, err)
 	}
 	return nil
 }

@@ -1,0 +1,58 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// observe gathers what is known of the resource's installation.
+func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Installation, error) {
+	in := &status.Installation{Target: findingOf(s.target), Held: s.held()}
+	switch {
+	case s.definition == nil:
+		in.Fault = &render.Error{Reason: api.ReasonAddOnMissing, Message: fmt.Sprintf(
+			"the hub has no ClusterManagementAddOn %q; install the chart of the add-on", r.Component)}
+		return in, nil
+	case s.target.Target != nil && s.owner.Ownership == target.Leaving:
+		in.Fault = pending("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name)
+		return in, nil
+	case s.target.Target != nil && !in.Held:
+		in.Fault = pending("the add-on is being enabled on cluster %q", s.ref.Name)
+		return in, nil
+	case !in.Held:
+		return in, nil
+	}
+	bundle, err := r.Bundles.Bundle(ctx, s.addOn)
+	if errors.As(err, &in.Fault) {
+		return in, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.Bundle, in.Observation = bundle, work.Observe(bundle, s.foundation, s.payloads)
+	return in, nil
+}
+
+// pending is the fault of a configuration that nobody has got yet.
+func pending(format string, args ...any) *render.Error {
+	return &render.Error{Reason: api.ReasonConfigPending, Message: fmt.Sprintf(format, args...)}
+}
+
+func findingOf(result resolve.Result) status.Finding {
+	if result.Resolved() {
+		return status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}
+	}
+	return status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
+}

@@ -1,0 +1,235 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// ownFleet is a fleet for one story.
+func ownFleet(t *testing.T, opts lab.Options) *harness.Fleet {
+	t.Helper()
+	opts.Log = os.Stderr
+	l := lab.Start(t, opts)
+	f, err := harness.Install(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the manager's log:\n%s", f.LogTail(harness.Manager))
+		}
+	})
+	return f
+}
+
+// team is a namespace on the hub with resources that refer to clusters.
+type team struct {
+	*harness.Fleet
+	namespace string
+	configs   dynamic.Interface
+}
+
+// newTeam makes a namespace that OCM publishes the ClusterProfiles of the default set in.
+func newTeam(t *testing.T, f *harness.Fleet, namespace string) team {
+	t.Helper()
+	configs, err := dynamic.NewForConfig(f.Hub.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Command(t.Context(), "kubectl", "create", "namespace", namespace); err != nil {
+		t.Fatal(err)
+	}
+	out := team{Fleet: f, namespace: namespace, configs: configs}
+	out.bind(t)
+	return out
+}
+
+func (m team) bind(t *testing.T) {
+	t.Helper()
+	if _, err := m.Command(t.Context(), "clusteradm", "clusterset", "bind", "default", "--namespace", m.namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m team) resources(c api.Component) dynamic.ResourceInterface {
+	return m.configs.Resource(c.Resource()).Namespace(m.namespace)
+}
+
+// apply makes a resource of the component for the cluster, as in Knative's documentation.
+func (m team) apply(t *testing.T, c api.Component, cluster string, spec map[string]any) {
+	t.Helper()
+	spec["clusterProfileRef"] = map[string]any{"namespace": m.namespace, "name": cluster}
+	_, err := m.resources(c).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": c.Kind(),
+		"metadata": map[string]any{"name": cluster, "namespace": m.namespace}, "spec": spec,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seen is what a resource says of itself.
+type seen struct {
+	version    string
+	conditions map[string]metav1.Condition
+	current    bool
+}
+
+func (m team) read(ctx context.Context, c api.Component, name string) (seen, error) {
+	u, err := m.resources(c).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return seen{}, err
+	}
+	out := seen{conditions: map[string]metav1.Condition{}}
+	out.version, _, _ = unstructured.NestedString(u.Object, "status", "version")
+	generation, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	out.current = generation == u.GetGeneration()
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, o := range conditions {
+		c := o.(map[string]any) //nolint:forcetypeassert // of the API server
+		text := func(key string) string { s, _ := c[key].(string); return s }
+		out.conditions[text("type")] = metav1.Condition{
+			Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message"),
+		}
+	}
+	return out, nil
+}
+
+// becomes waits until a condition of the resource has the status and the reason.
+func (m team) becomes(t *testing.T, c api.Component, name, condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	t.Helper()
+	var got metav1.Condition
+	eventually(t, fmt.Sprintf("%s of %s %s/%s is %s/%s", condition, c.Kind(), m.namespace, name, status, reason), 3*time.Minute,
+		func(ctx context.Context) error {
+			s, err := m.read(ctx, c, name)
+			if err != nil {
+				return err
+			}
+			got = s.conditions[condition]
+			if got.Status != status || reason != "" && got.Reason != reason || !s.current {
+				return fmt.Errorf("conditions are %v", s.conditions)
+			}
+			return nil
+		})
+	return got
+}
+
+func (m team) ready(t *testing.T, c api.Component, name string) {
+	t.Helper()
+	m.becomes(t, c, name, api.Ready, metav1.ConditionTrue, "")
+}
+
+// TestReference is the life of a KnativeServing with spec.clusterProfileRef.
+func TestReference(t *testing.T) {
+	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})
+	blue := newTeam(t, f, "blue")
+	one := f.Managed[0].Name
+
+	t.Run("what the cluster lacks is told, and nothing is left of it", func(t *testing.T) { lacking(t, blue, f.Managed[0]) })
+	t.Run("it becomes ready", func(t *testing.T) { becomesReady(t, blue, one) })
+	t.Run("deleting it removes the installation", func(t *testing.T) { blue.remove(t, api.Serving, f.Managed[0]) })
+}
+
+// lacking installs with Knative's default ingress, Istio, which is not on the cluster.
+func lacking(t *testing.T, m team, c *lab.Cluster) {
+	m.apply(t, api.Serving, c.Name, map[string]any{"version": "1.23"})
+	failed := m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed)
+	for _, want := range []string{"Gateway knative-serving/knative-ingress-gateway", `namespaces "istio-system" not found`} {
+		if !strings.Contains(failed.Message, want) {
+			t.Errorf("%s says %q, want it to name %q", failed.Type, failed.Message, want)
+		}
+	}
+	missing := m.becomes(t, api.Serving, c.Name, api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing)
+	if want := "PeerAuthentication knative-serving/webhook"; !strings.Contains(missing.Message, want) {
+		t.Errorf("%s says %q, want it to name %q", missing.Type, missing.Message, want)
+	}
+	// What can run does, so that there is something to remove.
+	m.becomes(t, api.Serving, c.Name, api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable)
+	m.remove(t, api.Serving, c)
+}
+
+// kourier is a spec that a lab's cluster has everything for.
+func kourier() map[string]any {
+	return map[string]any{
+		"version": "1.23", "ingress": map[string]any{"kourier": map[string]any{"enabled": true}},
+		"config": map[string]any{"network": map[string]any{"ingress-class": "kourier.ingress.networking.knative.dev"}},
+	}
+}
+
+func becomesReady(t *testing.T, m team, cluster string) {
+	m.apply(t, api.Serving, cluster, kourier())
+	m.ready(t, api.Serving, cluster)
+	s, err := m.read(t.Context(), api.Serving, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(s.version, "1.23.") {
+		t.Errorf("status.version is %q", s.version)
+	}
+	var types []string
+	for name, c := range s.conditions {
+		types = append(types, name)
+		if c.Status != metav1.ConditionTrue {
+			t.Errorf("condition %v", c)
+		}
+	}
+	want := slices.Sorted(slices.Values(api.ConditionTypes()))
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(types))); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(t.Context(), api.Serving.AddOnName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.Annotations[api.InstalledForAnnotation], m.namespace+"/"+cluster; got != want {
+		t.Errorf("the add-on says that it was made for %q, want %q", got, want)
+	}
+	if !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
+		t.Errorf("the add-on's conditions are %v", a.Status.Conditions)
+	}
+}
+
+// remove deletes the resource and holds that nothing is left on the cluster but CRDs and Namespaces.
+func (m team) remove(t *testing.T, c api.Component, cluster *lab.Cluster) {
+	t.Helper()
+	if err := m.resources(c).Delete(t.Context(), cluster.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, c, cluster.Name)
+	if left := leftovers(t, connect(t, cluster)); len(left) > 0 {
+		t.Errorf("left on %s: %s", cluster.Name, strings.Join(left, ", "))
+	}
+}
+
+// gone waits until the resource is.
+func (m team) gone(t *testing.T, c api.Component, name string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s %s/%s is gone", c.Kind(), m.namespace, name), 3*time.Minute, func(ctx context.Context) error {
+		list, err := m.resources(c).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) > 0 {
+			return errors.New(fmt.Sprint(list.Items[0].Object["status"]))
+		}
+		return nil
+	})
+}

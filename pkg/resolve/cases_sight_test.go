@@ -33,7 +33,7 @@ func sightCases() map[string]testCase {
 			reason:   "The administrator has the last word, also about a cluster that is there.",
 			base:     pulled,
 			changes:  []change{func(in *Input) { in.Cluster.Spec.HubAcceptsClient = false }},
-			want:     Result{Target: workTarget(), Reason: api.ReasonManagedClusterNotAccepted},
+			want:     Result{Target: closedTarget(), Reason: api.ReasonManagedClusterNotAccepted},
 			mentions: []string{"clusteradm accept --clusters c1"},
 		},
 		"accepted, and the hub had trouble writing it down": {
@@ -46,7 +46,7 @@ func sightCases() map[string]testCase {
 			reason:   "A cluster on its way out gets nothing new; what it has is not given up here.",
 			base:     pulled,
 			changes:  []change{func(in *Input) { in.Cluster.DeletionTimestamp = &metav1.Time{} }},
-			want:     Result{Target: workTarget(), Reason: api.ReasonManagedClusterUnavailable},
+			want:     Result{Target: closedTarget(), Reason: api.ReasonManagedClusterUnavailable},
 			mentions: []string{"is being deleted"},
 		},
 		"not joined": {

@@ -21,6 +21,13 @@ func workTarget() *Target {
 	return &Target{Mode: ManifestWork, Profile: reference, ManagedCluster: reference.Name}
 }
 
+// closedTarget is a cluster that nothing new may be begun on.
+func closedTarget() *Target {
+	t := workTarget()
+	t.Closed = true
+	return t
+}
+
 func directTarget(provider string) *Target {
 	return &Target{Mode: Direct, Profile: reference, Provider: provider}
 }

@@ -71,6 +71,8 @@ type Target struct {
 	ManagedCluster string
 	// Provider is the access provider to use, in mode Direct; empty when none fits.
 	Provider string
+	// Closed tells that nothing new may be begun on the cluster: OCM has not accepted it, or it is being detached.
+	Closed bool
 }
 
 // Result is where a reference leads, or why not.
@@ -115,6 +117,7 @@ func publishedByOCM(profile *clusterinventoryv1alpha1.ClusterProfile) bool {
 // target is the cluster when no rule of identity objects.
 func target(in *Input) *Target {
 	t := &Target{Mode: mode(in), Profile: in.Reference, ManagedCluster: ClaimedCluster(in.Profile)}
+	t.Closed = publishedByOCM(in.Profile) && closed(in)
 	if t.Mode == Direct {
 		t.Provider = provider(in)
 	}

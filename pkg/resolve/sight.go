@@ -36,12 +36,16 @@ func ManagedCluster(name string, cluster *clusterv1.ManagedCluster) Result {
 		return Result{Reason: api.ReasonManagedClusterNotFound, Message: fmt.Sprintf(
 			"ManagedCluster %q does not exist; register the cluster with the hub, or delete its add-on", name)}
 	}
-	result := Result{Target: &Target{Mode: ManifestWork, ManagedCluster: name}}
-	if no := firstObjection([]rule{clusterAccepted, clusterStays, clusterJoined, clusterAvailable}, &Input{Cluster: cluster}); no != nil {
+	in := &Input{Cluster: cluster}
+	result := Result{Target: &Target{Mode: ManifestWork, ManagedCluster: name, Closed: closed(in)}}
+	if no := firstObjection([]rule{clusterAccepted, clusterStays, clusterJoined, clusterAvailable}, in); no != nil {
 		result.Reason, result.Message = no.reason, no.message
 	}
 	return result
 }
+
+// closed tells that the cluster is not accepted, or is being detached.
+func closed(in *Input) bool { return firstObjection([]rule{clusterAccepted, clusterStays}, in) != nil }
 
 // clusterAccepted goes by the spec, which is what the administrator decided; the condition also turns False when the hub
 // could not write something.

@@ -143,23 +143,36 @@ func TestReference(t *testing.T) {
 	blue := newTeam(t, f, "blue")
 	one := f.Managed[0].Name
 
+	green := newTeam(t, f, "green")
+	two := f.Managed[1]
+
 	t.Run("what the cluster lacks is told, and nothing is left of it", func(t *testing.T) { lacking(t, blue, f.Managed[0]) })
 	t.Run("it becomes ready", func(t *testing.T) { becomesReady(t, blue, one) })
-	t.Run("deleting it removes the installation", func(t *testing.T) { blue.remove(t, api.Serving, f.Managed[0]) })
+	rested := watchRest(t, blue, api.Serving, one)
+	t.Run("a profile that only looks right leads nowhere", func(t *testing.T) { forged(t, green, two) })
+	t.Run("the oldest of several has the cluster", func(t *testing.T) { conflicts(t, blue, green, two) })
+	t.Run("what a user enabled is left alone", func(t *testing.T) { enabledByUser(t, green, two) })
+	t.Run("consent that is revoked stops updates and removes nothing", func(t *testing.T) { revoked(t, green, two) })
+	t.Run("nothing is written at rest", rested)
+	t.Run("a workload that cannot run is named", func(t *testing.T) { unavailable(t, blue, f.Managed[0]) })
+	t.Run("a cluster out of sight keeps what was seen", func(t *testing.T) { outOfSight(t, blue, f.Managed[0]) })
+	t.Run("a resource that is deleted while the cluster is away waits", func(t *testing.T) { deletedWhileAway(t, blue, f.Managed[0]) })
+	t.Run("a resource is let go by force", func(t *testing.T) { orphaned(t, blue, f.Managed[0]) })
+	t.Run("a ManagedCluster that is deleted first leaves nothing stuck", func(t *testing.T) { clusterDeletedFirst(t, green, two) })
 }
 
 // lacking installs with Knative's default ingress, Istio, which is not on the cluster.
 func lacking(t *testing.T, m team, c *lab.Cluster) {
 	m.apply(t, api.Serving, c.Name, map[string]any{"version": "1.23"})
+	missing := m.becomes(t, api.Serving, c.Name, api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing)
+	if want := "PeerAuthentication knative-serving/webhook"; !strings.Contains(missing.Message, want) {
+		t.Errorf("%s says %q, want it to name %q", missing.Type, missing.Message, want)
+	}
 	failed := m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed)
 	for _, want := range []string{"Gateway knative-serving/knative-ingress-gateway", `namespaces "istio-system" not found`} {
 		if !strings.Contains(failed.Message, want) {
 			t.Errorf("%s says %q, want it to name %q", failed.Type, failed.Message, want)
 		}
-	}
-	missing := m.becomes(t, api.Serving, c.Name, api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing)
-	if want := "PeerAuthentication knative-serving/webhook"; !strings.Contains(missing.Message, want) {
-		t.Errorf("%s says %q, want it to name %q", missing.Type, missing.Message, want)
 	}
 	// What can run does, so that there is something to remove.
 	m.becomes(t, api.Serving, c.Name, api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable)

@@ -28,7 +28,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Installatio
 	case s.target.Target != nil && s.owner.Ownership == target.Leaving:
 		in.Fault = pending("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name)
 		return in, nil
-	case s.target.Target != nil && !in.Held:
+	case s.target.Target != nil && !s.target.Target.Closed && !in.Held:
 		in.Fault = pending("the add-on is being enabled on cluster %q", s.ref.Name)
 		return in, nil
 	case !in.Held:

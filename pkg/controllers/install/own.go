@@ -39,7 +39,7 @@ func (r *Reconciler) own(ctx context.Context, s *scope) error {
 	case s.owner.Ownership == target.OfRival:
 		return refuse(api.ReasonTargetConflict,
 			"%s belongs to %s %q, which came first; delete one of the two: this one goes on once the other is gone", name, r.Component.Kind(), s.owner.Rival)
-	case s.definition == nil, !admissible(s):
+	case s.definition == nil, s.target.Target.Closed:
 		return nil
 	case s.owner.Ownership == target.Free:
 		return r.enable(ctx, s)
@@ -47,11 +47,6 @@ func (r *Reconciler) own(ctx context.Context, s *scope) error {
 		return r.takeOver(ctx, s)
 	}
 	return nil
-}
-
-// admissible tells that the cluster is one that works may be made for, now or for when it is back in sight.
-func admissible(s *scope) bool {
-	return s.target.Resolved() || s.target.Reason != api.ReasonManagedClusterNotAccepted
 }
 
 // recorded tells that the add-on says who made it, and that the resource is held until it is gone.

@@ -1,0 +1,225 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// unresolved waits until the resource says that its target is not resolved, for that reason.
+func (m team) unresolved(t *testing.T, c api.Component, name, reason string) string {
+	t.Helper()
+	return m.becomes(t, c, name, api.TargetClusterResolved, metav1.ConditionFalse, reason).Message
+}
+
+// strategy sets how the component's add-on comes to clusters.
+func (m team) strategy(t *testing.T, c api.Component, strategy string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"installStrategy":%s}}`, strategy)
+	_, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Patch(t.Context(), c.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addOn is the component's add-on on the cluster, nil when there is none.
+func (m team) addOn(t *testing.T, c api.Component, cluster string) *addonv1beta1.ManagedClusterAddOn {
+	t.Helper()
+	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(t.Context(), c.AddOnName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// conflicts has several who want Eventing on one cluster, one after the other. In the end it belongs to rival.
+func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
+	const placements = `{"type":"Placements","placements":[{"namespace":"default","name":"none"}]}`
+	const manual = `{"type":"Manual","placements":null}`
+	first.strategy(t, api.Eventing, placements)
+	first.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
+	if m := first.unresolved(t, api.Eventing, c.Name, api.ReasonPlacementManaged); !strings.Contains(m, "knative-eventing") {
+		t.Errorf("the message is %q", m)
+	}
+	if a := first.addOn(t, api.Eventing, c.Name); a != nil {
+		t.Fatalf("an add-on was made against the Placements: %v", a)
+	}
+
+	// Enabled before the strategy allows the resource to do the same.
+	first.strategy(t, api.Eventing, manual)
+	first.ready(t, api.Eventing, c.Name)
+
+	// Another namespace has another ClusterProfile of the same cluster.
+	rival.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
+	if m := rival.unresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict); !strings.Contains(m, first.namespace+"/"+c.Name) {
+		t.Errorf("the message %q does not say whose the cluster is", m)
+	}
+	before := first.addOn(t, api.Eventing, c.Name)
+	if err := rival.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rival.gone(t, api.Eventing, c.Name)
+	if after := first.addOn(t, api.Eventing, c.Name); after == nil || after.UID != before.UID || after.Generation != before.Generation || after.DeletionTimestamp != nil {
+		t.Errorf("deleting the one that lost has touched the add-on: %v", after)
+	}
+	first.ready(t, api.Eventing, c.Name)
+
+	// It takes over when the first is gone.
+	rival.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
+	rival.unresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict)
+	if err := first.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	first.gone(t, api.Eventing, c.Name)
+	rival.ready(t, api.Eventing, c.Name)
+	if a := rival.addOn(t, api.Eventing, c.Name); a == nil || a.UID == before.UID {
+		t.Errorf("the add-on is %v, want a new one", a)
+	}
+}
+
+// enabledByUser has a resource for a cluster whose add-on a user has enabled.
+func enabledByUser(t *testing.T, m team, c *lab.Cluster) {
+	if err := m.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	m.apply(t, api.Serving, c.Name, kourier())
+	if message := m.unresolved(t, api.Serving, c.Name, api.ReasonTargetConflict); !strings.Contains(message, "clusteradm addon disable") {
+		t.Errorf("the message %q does not say how to go on", message)
+	}
+	if a := m.addOn(t, api.Serving, c.Name); a == nil || len(a.Spec.Configs) != 0 || a.Annotations[api.InstalledForAnnotation] != "" {
+		t.Errorf("the user's add-on was changed: %v", a)
+	}
+	if err := m.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	m.ready(t, api.Serving, c.Name)
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Serving, c.Name)
+}
+
+var clusterProfiles = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}
+
+// forged has profiles that lead to a managed cluster by their looks only. None may make an add-on.
+func forged(t *testing.T, bound team, c *lab.Cluster) {
+	mallory := team{Fleet: bound.Fleet, namespace: "mallory", configs: bound.configs}
+	if _, err := mallory.Command(t.Context(), "kubectl", "create", "namespace", mallory.namespace); err != nil {
+		t.Fatal(err)
+	}
+	original, err := bound.configs.Resource(clusterProfiles).Namespace(bound.namespace).Get(t.Context(), c.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		to      team
+		forge   func(u *unstructured.Unstructured)
+		reasons []string
+	}{
+		"a copy where no set is bound": {
+			to: mallory, forge: func(*unstructured.Unstructured) {},
+			// OCM may take the forgery away before it is looked at.
+			reasons: []string{api.ReasonReferenceNotPermitted, api.ReasonClusterProfileNotFound},
+		},
+		"the label of a cluster under another name": {
+			to: bound, forge: func(u *unstructured.Unstructured) { u.SetName("forged") },
+			reasons: []string{api.ReasonManagedClusterNotFound, api.ReasonClusterProfileNotFound},
+		},
+		"the name of a cluster by another manager": {
+			to: mallory, forge: func(u *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(u.Object, "acme", "spec", "clusterManager", "name")
+				u.SetLabels(map[string]string{"x-k8s.io/cluster-manager": "acme"})
+				u.SetName("acme")
+			},
+			reasons: []string{api.ReasonMulticlusterDisabled, api.ReasonClusterProfileNotReady},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forgery := original.DeepCopy()
+			forgery.SetNamespace(tc.to.namespace)
+			for _, field := range []string{"resourceVersion", "uid", "ownerReferences", "creationTimestamp", "finalizers"} {
+				unstructured.RemoveNestedField(forgery.Object, "metadata", field)
+			}
+			tc.forge(forgery)
+			profiles := tc.to.configs.Resource(clusterProfiles).Namespace(tc.to.namespace)
+			if created, err := profiles.Create(t.Context(), forgery, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			} else if status, found := original.Object["status"]; found {
+				created.Object["status"] = status
+				_, _ = profiles.UpdateStatus(t.Context(), created, metav1.UpdateOptions{}) // OCM may have removed it
+			}
+			tc.to.apply(t, api.Serving, forgery.GetName(), kourier())
+			eventually(t, "the forgery is refused", time.Minute, func(ctx context.Context) error {
+				s, err := tc.to.read(ctx, api.Serving, forgery.GetName())
+				if c := s.conditions[api.TargetClusterResolved]; err == nil && !slices.Contains(tc.reasons, c.Reason) {
+					err = fmt.Errorf("%v", c)
+				}
+				return err
+			})
+			if a := tc.to.addOn(t, api.Serving, c.Name); a != nil {
+				t.Errorf("the forgery has made an add-on: %v", a)
+			}
+			if err := tc.to.resources(api.Serving).Delete(t.Context(), forgery.GetName(), metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			tc.to.gone(t, api.Serving, forgery.GetName())
+			_ = profiles.Delete(t.Context(), forgery.GetName(), metav1.DeleteOptions{})
+		})
+	}
+}
+
+// revoked takes consent away from a team whose Eventing is installed, and gives it back.
+func revoked(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Eventing, c.Name)
+	before := m.payload(t, api.Eventing, c.Name)
+	if _, err := m.Command(t.Context(), "clusteradm", "clusterset", "unbind", "default", "--namespace", m.namespace); err != nil {
+		t.Fatal(err)
+	}
+	m.becomes(t, api.Eventing, c.Name, api.TargetClusterResolved, metav1.ConditionFalse, "")
+	kept := m.becomes(t, api.Eventing, c.Name, api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable)
+	if kept.Status != metav1.ConditionTrue {
+		t.Errorf("what was last seen is lost: %v", kept)
+	}
+
+	patch := `{"spec":{"config":{"features":{"kreference-group":"enabled"}}}}`
+	if _, err := m.resources(api.Eventing).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// OCM has handed the new configuration to the add-on, and the framework has refused to follow it.
+	eventually(t, "the add-on says why it does not follow", time.Minute, func(context.Context) error {
+		for _, cond := range m.addOn(t, api.Eventing, c.Name).Status.Conditions {
+			if cond.Type == addonv1beta1.ManagedClusterAddOnManifestApplied && strings.Contains(cond.Message, "nothing new is delivered") {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %v", m.addOn(t, api.Eventing, c.Name).Status.Conditions)
+	})
+	if now := m.payload(t, api.Eventing, c.Name); now.UID != before.UID || now.Generation != before.Generation {
+		t.Errorf("the payload went from generation %d to %d without consent", before.Generation, now.Generation)
+	}
+
+	m.bind(t)
+	m.ready(t, api.Eventing, c.Name)
+	if now := m.payload(t, api.Eventing, c.Name); now.UID != before.UID || now.Generation == before.Generation {
+		t.Errorf("the payload (UID %s, generation %d) has not followed from UID %s, generation %d", now.UID, now.Generation, before.UID, before.Generation)
+	}
+}

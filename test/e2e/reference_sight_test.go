@@ -1,0 +1,326 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// payload is the work of the component's payload on the cluster.
+func (m team) payload(t *testing.T, c api.Component, cluster string) workv1.ManifestWork {
+	t.Helper()
+	list, err := m.Works.WorkV1().ManifestWorks(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: addonv1beta1.AddonLabelKey + "=" + c.AddOnName()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("%s has %d payloads on %s, want 1", c, len(list.Items), cluster)
+	}
+	return list.Items[0]
+}
+
+func (m team) cluster(name string) *lab.Cluster {
+	i := slices.IndexFunc(m.Managed, func(c *lab.Cluster) bool { return c.Name == name })
+	return m.Managed[i]
+}
+
+// rest is how long nothing may be written while nothing changes.
+const rest = 2 * time.Minute
+
+// watchRest watches the resource of a component, its add-on and its works. What it returns waits until rest is over and
+// fails the test for everything that was written in that time.
+func watchRest(t *testing.T, m team, c api.Component, cluster string) func(t *testing.T) {
+	t.Helper()
+	available(t, m.Fleet, []api.Component{c}, m.cluster(cluster))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), rest)
+	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
+	labelled := func(label string) metav1.ListOptions {
+		return metav1.ListOptions{LabelSelector: label + "=" + c.AddOnName()}
+	}
+	var watches []watch.Interface
+	add := func(w watch.Interface, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, w)
+	}
+	add(m.resources(c).Watch(ctx, single))
+	add(m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.AddOnName()}))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, labelled(addonv1beta1.AddonLabelKey)))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, labelled(api.FoundationLabel)))
+	written := make(chan string, len(watches))
+	for _, w := range watches {
+		go func() {
+			var out []string
+			for e := range w.ResultChan() {
+				if e.Type == watch.Modified || e.Type == watch.Deleted || e.Type == watch.Error {
+					o, err := apimeta.Accessor(e.Object)
+					if err != nil {
+						out = append(out, fmt.Sprintf("%s %v", e.Type, e.Object))
+						continue
+					}
+					out = append(out, fmt.Sprintf("%s %T %s: %s", e.Type, e.Object, o.GetName(), lastWriter(o)))
+				}
+			}
+			written <- strings.Join(out, "\n")
+		}()
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		<-ctx.Done()
+		cancel()
+		for range watches {
+			if w := <-written; w != "" {
+				t.Errorf("written while nothing changed:\n%s", w)
+			}
+		}
+	}
+}
+
+// lastWriter is who has written an object last.
+func lastWriter(o metav1.Object) string {
+	fields := o.GetManagedFields()
+	if len(fields) == 0 {
+		return "nobody"
+	}
+	last := slices.MaxFunc(fields, func(a, b metav1.ManagedFieldsEntry) int { return a.Time.Compare(b.Time.Time) })
+	return fmt.Sprintf("%s %s %s", last.Manager, last.Subresource, last.FieldsV1)
+}
+
+// unavailable has a workload that cannot run: the cluster's nodes take no pods, and the one that runs is deleted.
+func unavailable(t *testing.T, m team, c *lab.Cluster) {
+	s := connect(t, c)
+	cordon := func(on bool) {
+		nodes, err := s.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range nodes.Items {
+			patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on)
+			if _, err := s.kube.CoreV1().Nodes().Patch(t.Context(), n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cordon(true)
+	pods := s.kube.CoreV1().Pods("knative-serving")
+	err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{LabelSelector: "app=autoscaler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notReady := m.becomes(t, api.Serving, c.Name, api.DeploymentsAvailable, metav1.ConditionFalse, api.ReasonWorkloadsNotReady)
+	if want := "Deployment knative-serving/autoscaler: "; !strings.HasPrefix(notReady.Message, want) || strings.Contains(notReady.Message, ";") {
+		t.Errorf("the message is %q, want one that names %q alone", notReady.Message, want)
+	}
+	m.becomes(t, api.Serving, c.Name, api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady)
+	cordon(false)
+	m.ready(t, api.Serving, c.Name)
+}
+
+// shortLease makes the hub notice within seconds that the cluster is out of sight.
+func shortLease(t *testing.T, m team, cluster string) {
+	t.Helper()
+	_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), cluster, types.MergePatchType,
+		[]byte(`{"spec":{"leaseDurationSeconds":2}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// away stops the cluster's agents and waits until the hub has noticed.
+func (m team) away(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	if err := m.Stop(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m.clusterBecomes(t, c.Name, metav1.ConditionUnknown)
+}
+
+func (m team) clusterBecomes(t *testing.T, cluster string, status metav1.ConditionStatus) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("ManagedCluster %s is Available=%s", cluster, status), 3*time.Minute, func(ctx context.Context) error {
+		mc, err := m.Clusters.ClusterV1().ManagedClusters().Get(ctx, cluster, metav1.GetOptions{})
+		if err == nil && !apimeta.IsStatusConditionPresentAndEqual(mc.Status.Conditions, clusterv1.ManagedClusterConditionAvailable, status) {
+			err = fmt.Errorf("conditions are %v", mc.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// back starts the cluster's agents again and waits until the hub sees it.
+func (m team) back(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	if err := m.Start(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m.clusterBecomes(t, c.Name, metav1.ConditionTrue)
+}
+
+// outOfSight loses sight of a cluster that is Ready and gets it back.
+func outOfSight(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Serving, c.Name)
+	before, err := m.read(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := specs(t, connect(t, c))
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	m.unresolved(t, api.Serving, c.Name, api.ReasonManagedClusterUnavailable)
+	m.becomes(t, api.Serving, c.Name, api.Ready, metav1.ConditionFalse, api.ReasonManagedClusterUnavailable)
+	now, err := m.read(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range []string{api.InstallSucceeded, api.DeploymentsAvailable, api.DependenciesInstalled, api.VersionMigrationEligible} {
+		if diff := cmp.Diff(before.conditions[condition], now.conditions[condition]); diff != "" {
+			t.Errorf("what was last seen is not kept (-before +now):\n%s", diff)
+		}
+	}
+	if now.version != before.version {
+		t.Errorf("status.version is %q, was %q", now.version, before.version)
+	}
+	a := m.addOn(t, api.Serving, c.Name)
+	if !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
+		t.Errorf("the add-on's conditions are %v", a.Status.Conditions)
+	}
+	m.back(t, c)
+	m.ready(t, api.Serving, c.Name)
+	if diff := cmp.Diff(written, specs(t, connect(t, c))); diff != "" {
+		t.Errorf("the cluster was written to because it was out of sight (-before +after):\n%s", diff)
+	}
+}
+
+// specs are what tells that an object of an installation was written: resource versions, or generations of what has a
+// status that others write.
+func specs(t *testing.T, s spoke) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	add := func(group, version, resource string, mark func(o metav1.Object) string) {
+		for _, o := range s.list(t, group, version, resource) {
+			if strings.Contains(o.GetName()+o.GetNamespace(), "knative") {
+				out[resource+" "+o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID()) + " " + mark(&o)
+			}
+		}
+	}
+	byVersion := func(o metav1.Object) string { return o.GetResourceVersion() }
+	byGeneration := func(o metav1.Object) string { return fmt.Sprint(o.GetGeneration()) }
+	for _, resource := range []string{"configmaps", "services", "serviceaccounts"} {
+		add("", "v1", resource, byVersion)
+	}
+	add("rbac.authorization.k8s.io", "v1", "clusterrolebindings", byVersion)
+	add("rbac.authorization.k8s.io", "v1", "clusterroles", byVersion)
+	add("apps", "v1", "deployments", byGeneration)
+	add("apiextensions.k8s.io", "v1", "customresourcedefinitions", byGeneration)
+	add("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", byGeneration)
+	return out
+}
+
+// deletedWhileAway deletes a resource whose cluster is away; it goes when the cluster is back.
+func deletedWhileAway(t *testing.T, m team, c *lab.Cluster) {
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waiting := m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving)
+	if !strings.Contains(waiting.Message, c.Name) {
+		t.Errorf("the message %q does not name the cluster", waiting.Message)
+	}
+	m.back(t, c)
+	m.gone(t, api.Serving, c.Name)
+	if left := leftovers(t, connect(t, c)); len(left) > 0 {
+		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
+	}
+}
+
+// orphaned lets a resource go while its cluster is away; everything stays there.
+func orphaned(t *testing.T, m team, c *lab.Cluster) {
+	m.apply(t, api.Serving, c.Name, kourier())
+	m.ready(t, api.Serving, c.Name)
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	before := specs(t, connect(t, c))
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, api.ForceOrphanAnnotation)
+	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Serving, c.Name)
+	event(t, m, "Orphaned")
+	m.back(t, c)
+	eventually(t, "the works are gone from the hub", 2*time.Minute, func(ctx context.Context) error {
+		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+		if err == nil && len(works) > 0 {
+			err = fmt.Errorf("%d are left", len(works))
+		}
+		return err
+	})
+	after := specs(t, connect(t, c))
+	for name := range before {
+		if after[name] == "" {
+			t.Errorf("%s is gone from the cluster", name)
+		}
+	}
+}
+
+// event waits for an Event of that reason on the hub.
+func event(t *testing.T, m team, reason string) corev1.Event {
+	t.Helper()
+	var found corev1.Event
+	s := connect(t, m.Hub)
+	eventually(t, "Event "+reason, time.Minute, func(ctx context.Context) error {
+		list, err := s.kube.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err == nil && len(list.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		if err == nil {
+			found = list.Items[0]
+		}
+		return err
+	})
+	return found
+}
+
+// clusterDeletedFirst detaches a cluster that has an installation, and then deletes its resource.
+func clusterDeletedFirst(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Eventing, c.Name)
+	if err := m.Clusters.ClusterV1().ManagedClusters().Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the ManagedCluster is gone", 3*time.Minute, func(ctx context.Context) error {
+		list, err := m.Clusters.ClusterV1().ManagedClusters().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.Name})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("its finalizers are %v, its conditions %v", list.Items[0].Finalizers, list.Items[0].Status.Conditions)
+		}
+		return err
+	})
+	m.becomes(t, api.Eventing, c.Name, api.TargetClusterResolved, metav1.ConditionFalse, "")
+	if err := m.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Eventing, c.Name)
+}

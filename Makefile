@@ -133,6 +133,10 @@ bench-render: releases ## Compare the cost of rendering for many clusters with t
 	go test ./pkg/render -count=1 -v -bench-table
 	go test ./pkg/addon -run '^$$' -bench Manifests -benchmem
 
+.PHONY: bench-pull
+bench-pull: build ## Measure installing, repairing and reporting on a fleet, against a bare ManifestWork; about 4 minutes.
+	cd test/e2e && go run ./cmd/benchpull
+
 COUNT ?= 50
 PACKAGES ?= ./...
 .PHONY: deflake

@@ -121,6 +121,23 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 	return took, len(bare.Spec.Workload.Manifests), err
 }
 
+// settle is how long nothing happens on the cluster before somebody lays hands on it: what is still under way would have
+// the agent look anyway.
+const settle = 30 * time.Second
+
+// calm waits until the KnativeServing is Ready, and then lets the cluster settle.
+func (b *bench) calm(ctx context.Context) error {
+	if _, err := b.ready(ctx, time.Now(), metav1.ConditionTrue); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settle):
+		return nil
+	}
+}
+
 // ready waits until the KnativeServing's condition Ready is what is wanted.
 func (b *bench) ready(ctx context.Context, start time.Time, want metav1.ConditionStatus) (time.Duration, error) {
 	return until(ctx, start, "Ready="+string(want), func() (bool, error) {
@@ -139,7 +156,7 @@ func (b *bench) ready(ctx context.Context, start time.Time, want metav1.Conditio
 }
 
 func (b *bench) repairDeleted(ctx context.Context) (time.Duration, error) {
-	if _, err := b.ready(ctx, time.Now(), metav1.ConditionTrue); err != nil {
+	if err := b.calm(ctx); err != nil {
 		return 0, err
 	}
 	deployments := b.spoke.AppsV1().Deployments("knative-serving")
@@ -161,7 +178,7 @@ func (b *bench) repairDeleted(ctx context.Context) (time.Duration, error) {
 }
 
 func (b *bench) repairScaled(ctx context.Context) (time.Duration, error) {
-	if _, err := b.ready(ctx, time.Now(), metav1.ConditionTrue); err != nil {
+	if err := b.calm(ctx); err != nil {
 		return 0, err
 	}
 	deployments := b.spoke.AppsV1().Deployments("knative-serving")
@@ -177,7 +194,7 @@ func (b *bench) repairScaled(ctx context.Context) (time.Duration, error) {
 
 // noticeUnavailable takes the cluster's nodes away from new pods and deletes the pod of a workload.
 func (b *bench) noticeUnavailable(ctx context.Context) (took time.Duration, err error) {
-	if _, err := b.ready(ctx, time.Now(), metav1.ConditionTrue); err != nil {
+	if err := b.calm(ctx); err != nil {
 		return 0, err
 	}
 	if err := b.cordon(ctx, true); err != nil {

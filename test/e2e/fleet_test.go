@@ -54,7 +54,7 @@ func fleet(t *testing.T) *harness.Fleet {
 			shared.err = err
 			return
 		}
-		shared.fleet, shared.err = harness.Install(ctx, l)
+		shared.fleet, shared.err = harness.Install(ctx, l, harness.Options{})
 	})
 	if shared.err != nil {
 		t.Fatalf("cannot start the fleet: %v", shared.err)

@@ -24,11 +24,11 @@ import (
 )
 
 // ownFleet is a fleet for one story.
-func ownFleet(t *testing.T, opts lab.Options) *harness.Fleet {
+func ownFleet(t *testing.T, opts lab.Options, managerArgs ...string) *harness.Fleet {
 	t.Helper()
 	opts.Log = os.Stderr
 	l := lab.Start(t, opts)
-	f, err := harness.Install(t.Context(), l)
+	f, err := harness.Install(t.Context(), l, harness.Options{Manager: managerArgs})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,15 +42,19 @@ type Fleet struct {
 	// Binary is the file of knative-addon.
 	Binary string
 	chart  string
+	args   []string
 }
 
-// Install installs the chart with further helm arguments and runs the manager.
-func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error) {
+// Options are further arguments of what Install runs.
+type Options struct{ Helm, Manager []string }
+
+// Install installs the chart and runs the manager.
+func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon")}
+	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon"), args: opts.Manager}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
 	f.Works, errs[1] = workclient.NewForConfig(l.Hub.Config)
@@ -61,7 +65,7 @@ func Install(ctx context.Context, l *lab.Lab, helmArgs ...string) (*Fleet, error
 	args := append([]string{
 		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
-	}, helmArgs...)
+	}, opts.Helm...)
 	if _, err := f.Command(ctx, "helm", args...); err != nil {
 		return nil, err
 	}
@@ -93,10 +97,10 @@ func (f *Fleet) runManager(ctx context.Context) error {
 		}
 	}
 	probes := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: Manager, Path: f.Binary, Dir: f.Dir, Args: []string{
+	p, err := f.Run(process.Spec{Name: Manager, Path: f.Binary, Dir: f.Dir, Args: append([]string{
 		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace,
 		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
-	}})
+	}, f.args...)})
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func round(ctx context.Context, i int) (f figures, err error) {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	fleet, err := harness.Install(ctx, l)
+	fleet, err := harness.Install(ctx, l, harness.Options{})
 	if err != nil {
 		return f, err
 	}

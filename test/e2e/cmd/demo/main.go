@@ -41,7 +41,7 @@ func run(ctx context.Context, once bool) (err error) {
 	defer func() { err = errors.Join(err, l.Close()) }()
 
 	step("helm install knative-addon charts/knative-addon --namespace %s", harness.Namespace)
-	fleet, err := harness.Install(ctx, l)
+	fleet, err := harness.Install(ctx, l, harness.Options{})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,164 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// progress is what the hub shows of one installation on its way in or out.
+type progress struct {
+	finalized  bool // the resource has our finalizer
+	addOn      *addonv1beta1.ManagedClusterAddOn
+	foundation *workv1.ManifestWork
+	payload    *workv1.ManifestWork
+}
+
+func (m team) progress(ctx context.Context, c api.Component, cluster string) (p progress, err error) {
+	if u, err := m.resources(c).Get(ctx, cluster, metav1.GetOptions{}); err == nil {
+		p.finalized = slices.Contains(u.GetFinalizers(), api.InstallFinalizer)
+	}
+	if a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, c.AddOnName(), metav1.GetOptions{}); err == nil {
+		p.addOn = a
+	}
+	works, err := m.ComponentWorks(ctx, c, cluster)
+	for i := range works {
+		if works[i].Name == work.FoundationName(c) {
+			p.foundation = &works[i]
+		} else {
+			p.payload = &works[i]
+		}
+	}
+	return p, err
+}
+
+// step is a state on the way at which the manager is killed.
+type step struct {
+	name string
+	at   func(p progress) bool
+}
+
+func applied(w *workv1.ManifestWork) bool {
+	if w == nil {
+		return false
+	}
+	ok, _ := work.Applied(w)
+	return ok
+}
+
+func installSteps() []step {
+	return []step{
+		{"finalizer of the resource", func(p progress) bool { return p.finalized }},
+		{"add-on", func(p progress) bool { return p.addOn != nil }},
+		{"finalizer of the add-on", func(p progress) bool {
+			return p.addOn != nil && slices.Contains(p.addOn.Finalizers, api.FoundationFinalizer)
+		}},
+		{"foundation", func(p progress) bool { return p.foundation != nil }},
+		{"applied foundation", func(p progress) bool { return applied(p.foundation) }},
+		{"payload", func(p progress) bool { return p.payload != nil }},
+		{"applied payload", func(p progress) bool { return applied(p.payload) }},
+	}
+}
+
+func removalSteps() []step {
+	removal := func(w *workv1.ManifestWork) work.RemovalStep {
+		if w == nil {
+			return ""
+		}
+		r, _ := work.NextRemoval(w)
+		return r.Step
+	}
+	return []step{
+		{"add-on being deleted", func(p progress) bool { return p.addOn != nil && p.addOn.DeletionTimestamp != nil }},
+		{"webhooks told to stop", func(p progress) bool {
+			return slices.Contains([]work.RemovalStep{work.AwaitStop, work.Reclaim}, removal(p.payload))
+		}},
+		{"webhook configurations taken back", func(p progress) bool {
+			return slices.Contains([]work.RemovalStep{work.AwaitReclaim, work.RetryReclaim, work.Delete}, removal(p.payload))
+		}},
+		{"payload gone", func(p progress) bool { return p.addOn != nil && p.payload == nil }},
+		{"foundation gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.foundation == nil }},
+		{"add-on gone", func(p progress) bool { return p.addOn == nil }},
+	}
+}
+
+// killAt kills the manager and starts it again whenever a step is seen for the first time, until done. It returns the
+// names of the steps at which it did.
+func killAt(t *testing.T, m team, steps []step, cluster string, done func(ctx context.Context) bool) []string {
+	t.Helper()
+	var killed []string
+	seen := map[string]bool{}
+	eventually(t, "done in spite of kills", 5*time.Minute, func(ctx context.Context) error {
+		// Finer than what eventually polls: a step may last for milliseconds.
+		for range 20 {
+			p, err := m.progress(ctx, api.Serving, cluster)
+			if err != nil {
+				return err
+			}
+			var name string
+			for _, s := range steps {
+				if !seen[s.name] && s.at(p) {
+					name, seen[s.name] = s.name, true
+				}
+			}
+			if name != "" {
+				killed = append(killed, name)
+				if err := errors.Join(m.Kill(harness.Manager), m.Start(harness.Manager)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !done(ctx) {
+			return errors.New("killed at: " + strings.Join(killed, ", "))
+		}
+		return nil
+	})
+	return killed
+}
+
+// TestManagerKilled kills the manager at each step of an installation and of its removal. It must go on where it was.
+func TestManagerKilled(t *testing.T) {
+	// Without a lease that a killed manager would keep for a while.
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	m := newTeam(t, f, "blue")
+	c := f.Managed[0]
+	m.apply(t, api.Serving, c.Name, kourier())
+	killed := killAt(t, m, installSteps(), c.Name, func(ctx context.Context) bool {
+		s, err := m.read(ctx, api.Serving, c.Name)
+		return err == nil && s.conditions[api.Ready].Status == metav1.ConditionTrue
+	})
+	t.Logf("killed during the installation at: %s", strings.Join(killed, ", "))
+	if len(killed) < 4 {
+		t.Errorf("the manager was killed only %d times", len(killed))
+	}
+
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	killed = killAt(t, m, removalSteps(), c.Name, func(ctx context.Context) bool {
+		list, err := m.resources(api.Serving).List(ctx, metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0
+	})
+	t.Logf("killed during the removal at: %s", strings.Join(killed, ", "))
+	if len(killed) < 4 {
+		t.Errorf("the manager was killed only %d times", len(killed))
+	}
+	if left := leftovers(t, connect(t, c)); len(left) > 0 {
+		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
+	}
+}

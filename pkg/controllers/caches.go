@@ -48,6 +48,7 @@ type Hub struct {
 	// payloads are works with OCM's label of one of our add-ons, foundations those with ours.
 	payloads, foundations workinformers.SharedInformerFactory
 	profiles              *profiles
+	operator              *operator
 }
 
 // withoutManagedFields takes from objects what nobody here reads.
@@ -73,6 +74,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
+	h.operator = newOperator(kube)
 	ours := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
 	selected := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
@@ -156,6 +158,7 @@ func (h *Hub) Start(ctx context.Context) error {
 		synced["clusterprofiles.multicluster.x-k8s.io"] = profilesSynced
 	}
 	h.kube.Start(ctx.Done())
+	h.operator.factory.Start(ctx.Done())
 	h.addOns.Start(ctx.Done())
 	h.clusters.Start(ctx.Done())
 	h.configs.Start(ctx.Done())
@@ -177,6 +180,7 @@ func (h *Hub) synced() map[string]cache.InformerSynced {
 	addOns := h.addOns.Addon().V1beta1()
 	clusters := h.clusters.Cluster()
 	out := map[string]cache.InformerSynced{
+		"deployments.apps (the Knative Operator's)":                    h.operator.informer().HasSynced,
 		"managedclustersetbindings.cluster.open-cluster-management.io": clusters.V1beta2().ManagedClusterSetBindings().Informer().HasSynced,
 		"managedclustersets.cluster.open-cluster-management.io":        clusters.V1beta2().ManagedClusterSets().Informer().HasSynced,
 		"managedclusteraddons.addon.open-cluster-management.io":        addOns.ManagedClusterAddOns().Informer().HasSynced,

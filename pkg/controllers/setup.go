@@ -57,14 +57,14 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		finder: &target.Finder{
 			Configs: hub.configIndexers(), Profiles: hub.profiles, Clusters: clusters.V1().ManagedClusters().Lister(),
 			Bindings: clusters.V1beta2().ManagedClusterSetBindings().Lister(), Sets: clusters.V1beta2().ManagedClusterSets().Lister(),
-			Policy: options.References,
+			Policy: options.References, Operator: hub.operator.Present,
 		},
 	}
 	if err := s.framework(); err != nil {
 		return err
 	}
 	for _, c := range api.Components() {
-		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer}
+		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer, Operator: hub.operator.Present}
 		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
 			return err
 		}
@@ -128,6 +128,7 @@ func (s *setup) install(c api.Component) error {
 		Definitions: addOns.ClusterManagementAddOns().Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
 		Clusters: clusters.V1().ManagedClusters().Informer(), Profiles: hub.profiles.informer(),
 		Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(), Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
+		Operators: hub.operator.informer(),
 	})
 }
 
@@ -154,7 +155,7 @@ func (s *setup) foundation() error {
 		AddOns: addOns.Informer(), Clusters: clusters.V1().ManagedClusters().Informer(),
 		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
 		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
-		Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
+		Sets: clusters.V1beta2().ManagedClusterSets().Informer(), Operators: hub.operator.informer(),
 	})
 }
 

@@ -38,11 +38,26 @@ type Finder struct {
 	// Policy says which profiles may be referred to from where, Direct what the manager is configured for besides OCM.
 	Policy resolve.ReferencePolicy
 	Direct resolve.DirectDelivery
+	// Operator names what runs the Knative Operator on the hub; empty when nothing does. Nil means that nothing does.
+	Operator func() string
+}
+
+// Conflict is the result for every resource when the Knative Operator on the hub takes them for its own.
+func (f *Finder) Conflict() (result resolve.Result, conflict bool) {
+	if f.Operator == nil || f.Operator() == "" {
+		return resolve.Result{}, false
+	}
+	return resolve.Result{Reason: api.ReasonConflict, Message: fmt.Sprintf(
+		"the Knative Operator runs on this hub (%s) and takes care of all KnativeServings and KnativeEventings, so that this add-on leaves them alone; uninstall one of the two from the hub",
+		f.Operator())}, true
 }
 
 // Resolve says where the resource's spec.clusterProfileRef leads. An error means that the caches failed, not that the
 // reference is wrong.
 func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, error) {
+	if result, conflict := f.Conflict(); conflict {
+		return result, nil
+	}
 	ref, _ := ReferenceOf(config)
 	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.Direct}
 	in.Profile, in.ProfileError = f.Profiles.Get(ref)

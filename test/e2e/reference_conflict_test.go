@@ -4,13 +4,17 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -222,4 +226,75 @@ func revoked(t *testing.T, m team, c *lab.Cluster) {
 	if now := m.payload(t, api.Eventing, c.Name); now.UID != before.UID || now.Generation == before.Generation {
 		t.Errorf("the payload (UID %s, generation %d) has not followed from UID %s, generation %d", now.UID, now.Generation, before.UID, before.Generation)
 	}
+}
+
+// operatorOnHub has the Knative Operator's Deployment on the hub for a while.
+func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Serving, c.Name)
+	hub := connect(t, m.Hub)
+	labels := map[string]string{"name": "knative-operator"}
+	const namespace = "knative-operator"
+	if _, err := m.Command(t.Context(), "kubectl", "create", "namespace", namespace); err != nil {
+		t.Fatal(err)
+	}
+	_, err := hub.kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "knative-operator"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "gcr.io/knative-releases/operator"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on tells of the conflict", time.Minute, func(context.Context) error {
+		cond := apimeta.FindStatusCondition(m.addOn(t, api.Serving, c.Name).Status.Conditions, api.TargetClusterResolved)
+		if cond == nil || cond.Reason != api.ReasonConflict {
+			return fmt.Errorf("%v", cond)
+		}
+		return nil
+	})
+	if e := event(t, m, api.ReasonConflict); !strings.Contains(e.Message, "knative-operator/knative-operator") {
+		t.Errorf("the Event says %q", e.Message)
+	}
+	// What was said last stays; a new resource gets neither finalizer nor status nor pin.
+	before, err := m.read(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.conditions[api.Ready].Status != metav1.ConditionTrue {
+		t.Errorf("the resource was written to: %v", before.conditions)
+	}
+	other := m.Managed[1].Name
+	m.apply(t, api.Serving, other, map[string]any{})
+	eventually(t, "an Event for the new resource", time.Minute, func(ctx context.Context) error {
+		list, err := hub.kube.CoreV1().Events(m.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + api.ReasonConflict + ",involvedObject.name=" + other})
+		if err == nil && len(list.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	u, err := m.resources(api.Serving).Get(t.Context(), other, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, reported := u.Object["status"]; reported || len(u.GetFinalizers()) > 0 || len(u.GetAnnotations()) > 0 {
+		t.Errorf("the resource was written to: %v", u.Object)
+	}
+	if err := m.resources(api.Serving).Delete(t.Context(), other, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on no longer tells of a conflict", time.Minute, func(context.Context) error {
+		if a := m.addOn(t, api.Serving, c.Name); !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
+			return fmt.Errorf("%v", a.Status.Conditions)
+		}
+		return nil
+	})
+	m.ready(t, api.Serving, c.Name)
 }

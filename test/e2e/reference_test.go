@@ -146,6 +146,7 @@ func TestReference(t *testing.T) {
 	green := newTeam(t, f, "green")
 	two := f.Managed[1]
 
+	t.Run("a fleet configuration counts who uses it", func(t *testing.T) { fleetConfiguration(t, blue, two) })
 	t.Run("what the cluster lacks is told, and nothing is left of it", func(t *testing.T) { lacking(t, blue, f.Managed[0]) })
 	t.Run("it becomes ready", func(t *testing.T) { becomesReady(t, blue, one) })
 	rested := watchRest(t, blue, api.Serving, one)
@@ -154,11 +155,38 @@ func TestReference(t *testing.T) {
 	t.Run("what a user enabled is left alone", func(t *testing.T) { enabledByUser(t, green, two) })
 	t.Run("consent that is revoked stops updates and removes nothing", func(t *testing.T) { revoked(t, green, two) })
 	t.Run("nothing is written at rest", rested)
+	t.Run("the Knative Operator on the hub is told of and left its resources", func(t *testing.T) { operatorOnHub(t, blue, f.Managed[0]) })
 	t.Run("a workload that cannot run is named", func(t *testing.T) { unavailable(t, blue, f.Managed[0]) })
 	t.Run("a cluster out of sight keeps what was seen", func(t *testing.T) { outOfSight(t, blue, f.Managed[0]) })
 	t.Run("a resource that is deleted while the cluster is away waits", func(t *testing.T) { deletedWhileAway(t, blue, f.Managed[0]) })
 	t.Run("a resource is let go by force", func(t *testing.T) { orphaned(t, blue, f.Managed[0]) })
 	t.Run("a ManagedCluster that is deleted first leaves nothing stuck", func(t *testing.T) { clusterDeletedFirst(t, green, two) })
+}
+
+// fleetConfiguration enables Serving with the chart's default, which tells of it, and disables it.
+func fleetConfiguration(t *testing.T, m team, c *lab.Cluster) {
+	defaults := team{Fleet: m.Fleet, namespace: harness.Namespace, configs: m.configs}
+	says := func(want string) {
+		t.Helper()
+		eventually(t, "the default configuration is "+want, 2*time.Minute, func(ctx context.Context) error {
+			s, err := defaults.read(ctx, api.Serving, "default")
+			if err == nil && s.conditions[api.TargetClusterResolved].Message != want {
+				err = fmt.Errorf("conditions are %v", s.conditions)
+			}
+			return err
+		})
+	}
+	says("used by 0 add-ons, 0 ready")
+	defaults.ready(t, api.Serving, "default")
+	if err := m.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	says("used by 1 add-ons, 1 ready")
+	defaults.ready(t, api.Serving, "default")
+	if err := m.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	says("used by 0 add-ons, 0 ready")
 }
 
 // lacking installs with Knative's default ingress, Istio, which is not on the cluster.

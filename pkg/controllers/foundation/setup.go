@@ -31,6 +31,8 @@ type Informers struct {
 	Configs map[api.Component]cache.SharedIndexInformer
 	// Profiles, and Bindings and Sets of managed clusters, decide whether a configuration with a reference may be used.
 	Profiles, Bindings, Sets cache.SharedIndexInformer
+	// Operators are the Deployments of the Knative Operator on the hub.
+	Operators cache.SharedIndexInformer
 }
 
 // workers is how many add-ons are served at a time: what one waits for is the hub's API server.
@@ -45,6 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WatchesRawSource(watch(in.Profiles, addOnsOfCluster)). // a profile has the name of its cluster
 		WatchesRawSource(watch(in.Bindings, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Sets, r.addOnsInstalledFor)).
+		WatchesRawSource(watch(in.Operators, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Foundations, addOnOfLabel(api.FoundationLabel))).
 		WatchesRawSource(watch(in.Payloads, addOnOfLabel(addonv1beta1.AddonLabelKey)))
 	for component, informer := range in.Configs {

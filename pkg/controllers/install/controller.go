@@ -45,6 +45,8 @@ type Reconciler struct {
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
 
+	// conflicts remembers who was told of a conflict with the Knative Operator.
+	conflicts told
 	// counted is when the status of a fleet configuration was last written.
 	counted pacer
 }
@@ -81,6 +83,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (reconcile.Result,
 	case s.deleting() && s.finalized():
 		return r.remove(ctx, s)
 	case s.deleting():
+		return reconcile.Result{}, nil
+	case r.left(s):
 		return reconcile.Result{}, nil
 	case !s.refers:
 		return r.reportFleet(ctx, s)

@@ -30,6 +30,8 @@ import (
 type Informers struct {
 	Configs, AddOns, Definitions, Foundations, Payloads cache.SharedIndexInformer
 	Clusters, Profiles, Bindings, Sets                  cache.SharedIndexInformer
+	// Operators are the Deployments of the Knative Operator.
+	Operators cache.SharedIndexInformer
 }
 
 // workers is how many resources are served at a time: what one waits for is the hub's API server.
@@ -48,6 +50,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		{in.Clusters, func(ctx context.Context, o client.Object) []reconcile.Request { return r.ofCluster(ctx, o.GetName()) }},
 		{in.Profiles, r.ofProfile},
 		{in.Bindings, r.ofBinding},
+		{in.Operators, func(ctx context.Context, _ client.Object) []reconcile.Request { return r.all(ctx) }},
 		{in.Sets, func(ctx context.Context, _ client.Object) []reconcile.Request { return r.all(ctx) }},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("install-" + r.Component.Resource().Resource).

@@ -37,6 +37,9 @@ type Reconciler struct {
 	Lister    cache.GenericLister
 	Client    dynamic.Interface
 	Versions  Resolver
+	// Operator names what runs the Knative Operator on the hub, which then takes the resources for its own; empty when
+	// nothing does.
+	Operator func() string
 }
 
 // Reconcile sets or removes the pin of one object.
@@ -57,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if have == want && pinned == (want != "") || u.GetDeletionTimestamp() != nil {
+	if have == want && pinned == (want != "") || u.GetDeletionTimestamp() != nil || r.Operator() != "" {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, r.write(ctx, u, want)

@@ -40,14 +40,16 @@ func TestPin(t *testing.T) {
 		want    string
 		writes  int
 		wantErr error
+		other   string // who else takes care of the resource
 	}{
-		"empty version":      {reason: "It resolves once.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, want: "1.23.0", writes: 1},
-		"pinned version":     {reason: "A newer add-on changes nothing.", object: serving(nil, pinned), newest: newest{version: "1.23.0"}, want: "1.22.1"},
-		"named version":      {reason: "The user decides.", object: serving(map[string]any{"version": "1.21"}, nil)},
-		"latest":             {reason: "The opt-in to follow is not pinned.", object: serving(map[string]any{"version": "latest"}, nil)},
-		"named after a pin":  {reason: "The pin is void.", object: serving(map[string]any{"version": "1.21"}, pinned), writes: 1},
-		"manifests of users": {reason: "The user's own manifests have no bundled version.", object: serving(map[string]any{"manifests": []any{map[string]any{}}}, nil)},
-		"nothing bundled":    {reason: "No version, no pin.", object: serving(nil, nil), newest: newest{err: errNone}, wantErr: errNone},
+		"empty version":          {reason: "It resolves once.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, want: "1.23.0", writes: 1},
+		"pinned version":         {reason: "A newer add-on changes nothing.", object: serving(nil, pinned), newest: newest{version: "1.23.0"}, want: "1.22.1"},
+		"named version":          {reason: "The user decides.", object: serving(map[string]any{"version": "1.21"}, nil)},
+		"latest":                 {reason: "The opt-in to follow is not pinned.", object: serving(map[string]any{"version": "latest"}, nil)},
+		"named after a pin":      {reason: "The pin is void.", object: serving(map[string]any{"version": "1.21"}, pinned), writes: 1},
+		"manifests of users":     {reason: "The user's own manifests have no bundled version.", object: serving(map[string]any{"manifests": []any{map[string]any{}}}, nil)},
+		"the Knative Operator's": {reason: "It is left alone.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, other: "Deployment"},
+		"nothing bundled":        {reason: "No version, no pin.", object: serving(nil, nil), newest: newest{err: errNone}, wantErr: errNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -58,7 +60,7 @@ func TestPin(t *testing.T) {
 			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, tc.object)
 			r := &Reconciler{
 				Component: api.Serving, Lister: cache.NewGenericLister(indexer, api.Serving.Resource().GroupResource()),
-				Client: client, Versions: tc.newest,
+				Client: client, Versions: tc.newest, Operator: func() string { return tc.other },
 			}
 			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(tc.object).AsNamespacedName()})
 			if !errors.Is(err, tc.wantErr) {

@@ -200,10 +200,12 @@ func outOfSight(t *testing.T, m team, c *lab.Cluster) {
 	if now.version != before.version {
 		t.Errorf("status.version is %q, was %q", now.version, before.version)
 	}
-	a := m.addOn(t, api.Serving, c.Name)
-	if !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
-		t.Errorf("the add-on's conditions are %v", a.Status.Conditions)
-	}
+	eventually(t, "the add-on says so too", time.Minute, func(context.Context) error {
+		if a := m.addOn(t, api.Serving, c.Name); !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
+			return fmt.Errorf("its conditions are %v", a.Status.Conditions)
+		}
+		return nil
+	})
 	m.back(t, c)
 	m.ready(t, api.Serving, c.Name)
 	if diff := cmp.Diff(written, specs(t, connect(t, c))); diff != "" {

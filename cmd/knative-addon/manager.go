@@ -18,7 +18,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/controllers"
 	"open-cluster-management.io/knative-addon/pkg/render"
-	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
 // managerFlags are the flags of `knative-addon manager`.
@@ -29,6 +28,7 @@ type managerFlags struct {
 	qps                         float32
 	burst, verbosity            int
 	render                      renderFlags
+	references                  referenceFlags
 }
 
 func newManager() *cobra.Command {
@@ -39,6 +39,7 @@ func newManager() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.render.add(flags)
+	f.references.add(flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means the pod's service account")
 	flags.StringVar(&f.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 means nowhere")
 	flags.StringVar(&f.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
@@ -55,6 +56,10 @@ func (f *managerFlags) run(ctx context.Context) error {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 
+	references, err := f.references.policy()
+	if err != nil {
+		return err
+	}
 	config, err := f.config()
 	if err != nil {
 		return err
@@ -81,7 +86,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 		return err
 	}
 	if err := controllers.SetupWithManager(mgr, hub, renderer, controllers.Options{
-		Render: f.render.options(render.Pull), References: resolve.ReferencePolicy{AddOnNamespace: f.leaseNamespace},
+		Render: f.render.options(render.Pull), References: references,
 	}); err != nil {
 		return err
 	}

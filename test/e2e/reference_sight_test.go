@@ -44,15 +44,15 @@ func (m team) cluster(name string) *lab.Cluster {
 	return m.Managed[i]
 }
 
-// rest is how long nothing may be written while nothing changes.
-const rest = 2 * time.Minute
+// restTime is how long nothing may be written while nothing changes.
+const restTime = 2 * time.Minute
 
-// watchRest watches the resource of a component, its add-on and its works. What it returns waits until rest is over and
+// watchRest watches the resource of a component, its add-on and its works. What it returns waits until restTime is over and
 // fails the test for everything that was written in that time.
 func watchRest(t *testing.T, m team, c api.Component, cluster string) func(t *testing.T) {
 	t.Helper()
 	available(t, m.Fleet, []api.Component{c}, m.cluster(cluster))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), rest)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), restTime)
 	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
 	labelled := func(label string) metav1.ListOptions {
 		return metav1.ListOptions{LabelSelector: label + "=" + c.AddOnName()}

@@ -98,7 +98,7 @@ func (f *Fleet) runManager(ctx context.Context) error {
 	}
 	probes := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	p, err := f.Run(process.Spec{Name: Manager, Path: f.Binary, Dir: f.Dir, Args: append([]string{
-		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace,
+		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
 		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
 	}, f.args...)})
 	if err != nil {

@@ -1,0 +1,47 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"open-cluster-management.io/knative-addon/pkg/resolve"
+)
+
+// referenceFlags say which ClusterProfiles may be referred to from where.
+type referenceFlags struct {
+	addOnNamespace string
+	allowed        []string
+}
+
+func (f *referenceFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.addOnNamespace, "addon-namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the add-on, whose ClusterProfiles every resource may refer to; from POD_NAMESPACE when not set")
+	flags.StringArrayVar(&f.allowed, "allowed-reference", nil,
+		"FROM=TO: resources in namespace FROM may also refer to ClusterProfiles in namespace TO; * is every namespace. May be repeated")
+}
+
+func (f *referenceFlags) policy() (resolve.ReferencePolicy, error) {
+	policy := resolve.ReferencePolicy{AddOnNamespace: f.addOnNamespace, Allowed: map[string][]string{}}
+	for _, pair := range f.allowed {
+		from, to, ok := strings.Cut(pair, "=")
+		if !ok || slices.ContainsFunc([]string{from, to}, invalidNamespace) {
+			return policy, fmt.Errorf("cannot use --allowed-reference=%q: it has to be FROM=TO, both the name of a namespace or *", pair)
+		}
+		policy.Allowed[from] = append(policy.Allowed[from], to)
+	}
+	if policy.AddOnNamespace != "" && invalidNamespace(policy.AddOnNamespace) {
+		return policy, fmt.Errorf("cannot use --addon-namespace=%q: it has to be the name of a namespace", policy.AddOnNamespace)
+	}
+	return policy, nil
+}
+
+func invalidNamespace(name string) bool {
+	return name != resolve.AnyNamespace && len(validation.IsDNS1123Label(name)) > 0
+}

@@ -17,6 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"open-cluster-management.io/knative-addon/pkg/controllers"
+	"open-cluster-management.io/knative-addon/pkg/controllers/guard"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -29,6 +30,7 @@ type managerFlags struct {
 	burst, verbosity            int
 	render                      renderFlags
 	references                  referenceFlags
+	maxRemoval                  string
 }
 
 func newManager() *cobra.Command {
@@ -47,6 +49,8 @@ func newManager() *cobra.Command {
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
 	flags.Float32Var(&f.qps, "kube-api-qps", 100, "requests to the hub per second")
 	flags.IntVar(&f.burst, "kube-api-burst", 200, "requests to the hub at once")
+	flags.StringVar(&f.maxRemoval, "max-removal", "10%",
+		"how many clusters, as a number or a percentage, may lose an add-on through Placements within an hour without confirmation")
 	flags.IntVar(&f.verbosity, "v", 0, "verbosity of the log; 2 and above log Secrets that are delivered")
 	return cmd
 }
@@ -60,6 +64,10 @@ func (f *managerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	maxRemoval, err := guard.ParseMaxRemoval(f.maxRemoval)
+	if err != nil {
+		return fmt.Errorf("--max-removal: %w", err)
+	}
 	config, err := f.config()
 	if err != nil {
 		return err
@@ -71,7 +79,11 @@ func (f *managerFlags) run(ctx context.Context) error {
 	defer func() { _ = renderer.Close() }()
 	logger.Info("release manifests are ready", "source", renderer.Source())
 
-	mgr, err := ctrl.NewManager(config, f.options())
+	options := f.options()
+	if options.Scheme, err = controllers.NewScheme(); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return fmt.Errorf("cannot create the manager: %w", err)
 	}
@@ -86,7 +98,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 		return err
 	}
 	if err := controllers.SetupWithManager(mgr, hub, renderer, controllers.Options{
-		Render: f.render.options(render.Pull), References: references,
+		Render: f.render.options(render.Pull), References: references, MaxRemoval: maxRemoval,
 	}); err != nil {
 		return err
 	}

@@ -69,9 +69,13 @@ const (
 	// RemovalAllowedAnnotation on a ManagedClusterAddOn that is being deleted is when its removal was allowed, in seconds
 	// since 1970. Nothing is removed from a cluster before.
 	RemovalAllowedAnnotation = Prefix + "removal-allowed"
-	// RemovalsAnnotation on a ClusterManagementAddOn counts the removals of the last hour.
+	// RemovalsAnnotation on a ClusterManagementAddOn holds the removals by Placements in the last hour, as
+	// "minute:id.id,minute:id": minutes since 1970, and the starts of the UIDs of ManagedClusterAddOns.
 	RemovalsAnnotation = Prefix + "removals"
 	// HandoverAnnotation on a foundation without an owner holds the spec.configs, as JSON, of the ManagedClusterAddOn that
 	// it belonged to, for the one that is to come.
 	HandoverAnnotation = Prefix + "handover"
+	// OrphanedAnnotation on a ManifestWork without an owner says that it was given up. It is deleted, and leaves everything
+	// on the cluster, once the work agent has applied it again.
+	OrphanedAnnotation = Prefix + "orphaned"
 )

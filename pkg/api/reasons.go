@@ -162,6 +162,9 @@ const (
 	// ReasonMassRemoval means that more clusters are to lose the add-on within an hour than the manager allows without
 	// confirmation. The condition is True.
 	ReasonMassRemoval = "MassRemoval"
+	// ReasonUserResourcesUnknown means that CRDs and Namespace are to go once no user resources are left, which nobody on the
+	// hub can tell. The condition is True.
+	ReasonUserResourcesUnknown = "UserResourcesUnknown"
 	// ReasonRemovalAllowed means that the installation is being removed. The condition is False.
 	ReasonRemovalAllowed = "RemovalAllowed"
 	// ReasonHandedOver means that the add-on is wanted on the cluster again: what is installed goes to the
@@ -208,7 +211,8 @@ func Reasons() map[string][]string {
 		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
 		RemovalHeld: {
-			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonMassRemoval, ReasonHandedOver, ReasonRemovalAllowed,
+			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonMassRemoval, ReasonHandedOver,
+			ReasonUserResourcesUnknown, ReasonRemovalAllowed,
 		},
 	}
 }

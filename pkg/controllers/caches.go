@@ -28,6 +28,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/guard"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -95,7 +96,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	return h, h.addIndexers()
 }
 
-// addIndexers adds the indexes that addon-framework's controllers expect.
+// addIndexers adds the indexes that addon-framework's controllers and ours expect.
 func (h *Hub) addIndexers() error {
 	addOns := h.addOns.Addon().V1beta1()
 	for _, informer := range h.configInformers() {
@@ -104,6 +105,8 @@ func (h *Hub) addIndexers() error {
 		}
 	}
 	return errors.Join(
+		addOns.ManagedClusterAddOns().Informer().AddIndexers(guard.AddOnIndexers()),
+		h.foundations.Work().V1().ManifestWorks().Informer().AddIndexers(guard.FoundationIndexers()),
 		h.payloads.Work().V1().ManifestWorks().Informer().AddIndexers(cache.Indexers{
 			index.ManifestWorkByAddon:           index.IndexManifestWorkByAddon,
 			index.ManifestWorkByHostedAddon:     index.IndexManifestWorkByHostedAddon,
@@ -182,6 +185,8 @@ func (h *Hub) synced() map[string]cache.InformerSynced {
 	out := map[string]cache.InformerSynced{
 		"deployments.apps (the Knative Operator's)":                    h.operator.informer().HasSynced,
 		"managedclustersetbindings.cluster.open-cluster-management.io": clusters.V1beta2().ManagedClusterSetBindings().Informer().HasSynced,
+		"placements.cluster.open-cluster-management.io":                clusters.V1beta1().Placements().Informer().HasSynced,
+		"placementdecisions.cluster.open-cluster-management.io":        clusters.V1beta1().PlacementDecisions().Informer().HasSynced,
 		"managedclustersets.cluster.open-cluster-management.io":        clusters.V1beta2().ManagedClusterSets().Informer().HasSynced,
 		"managedclusteraddons.addon.open-cluster-management.io":        addOns.ManagedClusterAddOns().Informer().HasSynced,
 		"clustermanagementaddons.addon.open-cluster-management.io":     addOns.ClusterManagementAddOns().Informer().HasSynced,

@@ -8,16 +8,19 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/foundation"
+	"open-cluster-management.io/knative-addon/pkg/controllers/guard"
 	"open-cluster-management.io/knative-addon/pkg/controllers/install"
 	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
 	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
@@ -33,6 +36,8 @@ type Options struct {
 	Render render.Options
 	// References says which ClusterProfiles may be referred to from where.
 	References resolve.ReferencePolicy
+	// MaxRemoval is how many clusters of a component may lose it within an hour without confirmation.
+	MaxRemoval intstr.IntOrString
 }
 
 // setup holds what the controllers share while they are made.
@@ -72,7 +77,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 			return err
 		}
 	}
-	return errors.Join(s.repair(), s.foundation())
+	return errors.Join(s.repair(), s.foundation(), s.guard(options.MaxRemoval))
 }
 
 // framework runs addon-framework with our add-ons.
@@ -156,6 +161,29 @@ func (s *setup) foundation() error {
 		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
 		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
 		Sets: clusters.V1beta2().ManagedClusterSets().Informer(), Operators: hub.operator.informer(),
+	})
+}
+
+func (s *setup) guard(maxRemoval intstr.IntOrString) error {
+	hub, addOns, clusters := s.hub, s.hub.addOns.Addon().V1beta1(), s.hub.clusters.Cluster()
+	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
+	held, err := guard.NewGauge(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	r := &guard.Reconciler{
+		AddOns: addOns.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: foundations.Informer().GetIndexer(),
+		Definitions: addOns.ClusterManagementAddOns().Lister(), Clusters: clusters.V1().ManagedClusters().Lister(),
+		Placements: clusters.V1beta1().Placements().Lister(), Decisions: clusters.V1beta1().PlacementDecisions().Lister(),
+		Configs: hub.Configs(), Payloads: payloads.Lister(),
+		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient, Events: s.events(), Clock: clock.RealClock{},
+		MaxRemoval: maxRemoval, Held: held,
+	}
+	return r.SetupWithManager(s.mgr, guard.Informers{
+		AddOns: addOns.ManagedClusterAddOns().Informer(), Definitions: addOns.ClusterManagementAddOns().Informer(),
+		Clusters:   clusters.V1().ManagedClusters().Informer(),
+		Placements: clusters.V1beta1().Placements().Informer(), Decisions: clusters.V1beta1().PlacementDecisions().Informer(),
+		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
 	})
 }
 

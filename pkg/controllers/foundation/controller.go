@@ -51,9 +51,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	var result reconcile.Result
-	if s.addon.DeletionTimestamp != nil {
+	switch {
+	case s.addon == nil:
+		err = r.letGo(ctx, s)
+	case s.addon.DeletionTimestamp != nil:
 		result, err = r.remove(ctx, s)
-	} else {
+	case s.inherits():
+		err = r.inheritConfigs(ctx, s)
+	default:
 		err = r.deliver(ctx, s)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -97,12 +102,12 @@ func (r *Reconciler) gather(req reconcile.Request) (*scope, error) {
 	}
 	a, err := r.AddOns.ManagedClusterAddOns(req.Namespace).Get(req.Name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		a, err = nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManagedClusterAddOn %q: %w", req, err)
 	}
-	s := &scope{component: component, addon: a}
+	s := &scope{component: component, namespace: req.Namespace, addon: a}
 	s.cluster, err = r.Clusters.Get(req.Namespace)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("cannot get ManagedCluster %q: %w", req.Namespace, err)

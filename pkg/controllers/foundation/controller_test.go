@@ -58,6 +58,7 @@ type hub struct {
 	cluster *clusterv1.ManagedCluster
 	addOn   *addonv1beta1.ManagedClusterAddOn
 	works   []*workv1.ManifestWork
+	noAddOn bool
 	bundles bundlesFunc
 	target  targetOf
 
@@ -87,6 +88,20 @@ func newHub() *hub {
 func (h *hub) deleting() *hub {
 	now := metav1.Now()
 	h.addOn.DeletionTimestamp, h.addOn.Finalizers = &now, []string{api.FoundationFinalizer}
+	return h
+}
+
+func (h *hub) allowed() *hub {
+	h = h.deleting()
+	h.addOn.Annotations = map[string]string{api.RemovalAllowedAnnotation: "1"}
+	return h
+}
+
+func (h *hub) annotated(name, value string) *hub {
+	if h.addOn.Annotations == nil {
+		h.addOn.Annotations = map[string]string{}
+	}
+	h.addOn.Annotations[name] = value
 	return h
 }
 
@@ -148,6 +163,9 @@ func (h *hub) reconcile(t *testing.T) error {
 				return true, nil, h.failCreate
 			}
 		}
+		if u, ok := a.(clienttesting.UpdateAction); ok && a.GetVerb() == "update" {
+			name = u.GetObject().(metav1.Object).GetName() //nolint:forcetypeassert // it is one
+		}
 		resource := a.GetResource().Resource
 		if a.GetSubresource() != "" {
 			resource += "/" + a.GetSubresource()
@@ -161,9 +179,13 @@ func (h *hub) reconcile(t *testing.T) error {
 	if h.cluster != nil {
 		clusters = indexerOf(t, h.cluster)
 	}
+	addOnsIndexer := indexerOf(t, h.addOn)
+	if h.noAddOn {
+		addOnsIndexer = indexerOf[*addonv1beta1.ManagedClusterAddOn](t)
+	}
 	lister := worklisters.NewManifestWorkLister(indexerOf(t, h.works...))
 	r := &Reconciler{
-		AddOns:   addonlisters.NewManagedClusterAddOnLister(indexerOf(t, h.addOn)),
+		AddOns:   addonlisters.NewManagedClusterAddOnLister(addOnsIndexer),
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
 		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
@@ -178,6 +200,8 @@ func TestReconcile(t *testing.T) {
 		patchAddOn       = "patch managedclusteraddons/knative-serving"
 		createFoundation = "create manifestworks/knative-serving-foundation"
 		deleteFoundation = "delete manifestworks/knative-serving-foundation"
+		updateFoundation = "update manifestworks/knative-serving-foundation"
+		updatePayload    = "update manifestworks/addon-knative-serving-deploy-0"
 		deletePayload    = "delete manifestworks/addon-knative-serving-deploy-0"
 	)
 	bad := newHub()
@@ -194,6 +218,11 @@ func TestReconcile(t *testing.T) {
 	foreign.addOn.Finalizers = []string{"somebody/else"}
 	gone := newHub().deleting().with(payload(), foundationWork())
 	gone.cluster = nil
+	keeping, between := foundationWork(), foundationWork()
+	seen := work.Orphaned(payload())
+	seen.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	keeping.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}
+	between.Annotations = map[string]string{api.HandoverAnnotation: `[{"group":"operator.knative.dev","resource":"knativeservings","name":"a"}]`}
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *hub
@@ -221,19 +250,61 @@ func TestReconcile(t *testing.T) {
 		},
 		"removal begins with the payload": {
 			reason: "The CRDs and the agent's permissions outlive what needs them.",
-			hub:    newHub().deleting().with(payload(), foundationWork()), want: []string{deletePayload},
+			hub:    newHub().allowed().with(payload(), foundationWork()), want: []string{patchStatus, deletePayload},
 		},
 		"removal waits for a cluster out of reach": {
 			reason: "The work is deleted, and its finalizer waits for the agent; the add-on is not released.",
-			hub:    newHub().deleting().unreachable().with(payload(), foundationWork()), want: []string{deletePayload},
+			hub:    newHub().allowed().unreachable().with(payload(), foundationWork()), want: []string{patchStatus, deletePayload},
 		},
 		"removal of the foundation": {
 			reason: "The foundation goes when no payload is left.",
-			hub:    newHub().deleting().with(foundationWork()), want: []string{deleteFoundation},
+			hub:    newHub().allowed().with(foundationWork()), want: []string{patchStatus, deleteFoundation},
 		},
 		"removal ends": {
 			reason: "The add-on is released when nothing is left.",
-			hub:    newHub().deleting(), want: []string{patchAddOn},
+			hub:    newHub().allowed(), want: []string{patchStatus, patchAddOn},
+		},
+		"removal that was not allowed": {
+			reason: "Package guard decides whether anything is removed.",
+			hub:    newHub().deleting().with(payload(), foundationWork()),
+		},
+		"removal by force": {
+			reason: "The works are given up first: they may not be deleted before the agent has applied that.",
+			hub:    newHub().deleting().annotated(api.ForceOrphanAnnotation, "true").with(payload(), foundationWork()),
+			want:   []string{updatePayload, updateFoundation},
+		},
+		"end of a removal by force": {
+			reason: "The add-on goes when its works have no owner; the works stay.",
+			hub:    newHub().deleting().annotated(api.ForceOrphanAnnotation, "true").with(work.Orphaned(payload()), work.Orphaned(foundationWork())),
+			want:   []string{patchAddOn},
+		},
+		"orphaned works that the agent has not applied": {
+			reason: "The agent would remove everything.",
+			hub:    (&hub{noAddOn: true, addOn: newHub().addOn}).with(seen, foundationWork()),
+		},
+		"orphaned works of an agent that never was": {
+			reason: "Nothing goes with them. A work that was not orphaned is none of these.",
+			hub:    (&hub{noAddOn: true, addOn: newHub().addOn}).with(work.Orphaned(payload()), foundationWork()),
+			want:   []string{deletePayload},
+		},
+		"CRDs are to go when nobody uses them": {
+			reason: "Nobody on the hub can tell.",
+			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(foundationWork()),
+			want:   []string{patchStatus},
+		},
+		"CRDs are to go with what users have": {
+			reason: "The agent removes what it has applied as its own.",
+			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources).with(keeping),
+			want:   []string{patchStatus, updateFoundation},
+		},
+		"unknown deletion policy": {
+			reason: "What is not understood keeps CRDs.",
+			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, "delete").with(keeping),
+			want:   []string{patchStatus, deleteFoundation},
+		},
+		"follows another add-on": {
+			reason: "It gets the configuration of that one before anything else.",
+			hub:    newHub().with(between), want: []string{patchAddOn},
 		},
 		"finalizer of somebody else": {
 			reason: "An add-on that we do not hold is not ours to clean up.",

@@ -76,6 +76,9 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	changed := s.foundation.DeepCopy()
 	changed.Labels, changed.OwnerReferences, changed.Spec = merged(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
 	changed.Annotations = merged(changed.Annotations, want.Annotations)
+	for _, name := range betweenAddOns() {
+		delete(changed.Annotations, name)
+	}
 	if _, err := works.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("cannot update ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
 	}
@@ -92,7 +95,40 @@ func (s *scope) finishedJobs() []string {
 	return slices.Compact(jobs)
 }
 
+// betweenAddOns are the annotations of a foundation without an add-on.
+func betweenAddOns() []string { return []string{api.HandoverAnnotation, api.OrphanedAnnotation} }
+
+// inherits tells that the add-on follows one that had a configuration of its own, and has none: OCM makes add-ons without.
+func (s *scope) inherits() bool {
+	if s.foundation == nil || len(s.addon.Spec.Configs) > 0 {
+		return false
+	}
+	configs := s.foundation.Annotations[api.HandoverAnnotation]
+	return configs != "" && configs != "[]"
+}
+
+// inheritConfigs gives the add-on the configuration of the one before it.
+func (r *Reconciler) inheritConfigs(ctx context.Context, s *scope) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": s.addon.ResourceVersion, "uid": s.addon.UID},
+		"spec":     map[string]any{"configs": json.RawMessage(s.foundation.Annotations[api.HandoverAnnotation])},
+	})
+	if err != nil {
+		return fmt.Errorf("cannot read annotation %s of ManifestWork \"%s/%s\": %w", api.HandoverAnnotation, s.namespace, s.foundation.Name, err)
+	}
+	_, err = r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.namespace).Patch(ctx, s.addon.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot set the configs of ManagedClusterAddOn \"%s/%s\": %w", s.namespace, s.addon.Name, err)
+	}
+	return nil
+}
+
 func upToDate(have, want *workv1.ManifestWork) bool {
+	for _, name := range betweenAddOns() {
+		if _, there := have.Annotations[name]; there {
+			return false
+		}
+	}
 	for k, v := range want.Annotations {
 		if have.Annotations[k] != v {
 			return false

@@ -38,13 +38,50 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 			"Cluster %q leaves the hub out of reach: what add-on %q installed stays on it", s.addon.Namespace, s.addon.Name)
 		return reconcile.Result{}, r.releaseFinalizer(ctx, s)
 	}
+	if s.addon.Annotations[api.ForceOrphanAnnotation] == "true" {
+		return reconcile.Result{}, r.orphan(ctx, s)
+	}
+	if s.addon.Annotations[api.RemovalAllowedAnnotation] == "" {
+		return reconcile.Result{}, nil // package guard decides
+	}
+	if err := r.reportRemoval(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
 	if len(s.payloads) > 0 {
 		return r.removePayloads(ctx, s)
 	}
 	if s.foundation != nil {
-		return reconcile.Result{}, r.delete(ctx, s.foundation)
+		return reconcile.Result{}, r.removeFoundation(ctx, s)
 	}
 	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
+}
+
+// keepsWaiting tells that only CRDs and Namespace are left, and that somebody has to say whether they are in use: nothing
+// on the hub sees the resources of users.
+func (s *scope) keepsWaiting() bool {
+	return s.addon.Annotations[api.DeletionPolicyAnnotation] == api.DeletionPolicyDelete &&
+		len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil
+}
+
+// removeFoundation deletes the foundation, which keeps CRDs and Namespace unless the deletion policy says otherwise.
+func (r *Reconciler) removeFoundation(ctx context.Context, s *scope) error {
+	f := s.foundation
+	if s.keepsWaiting() || f.DeletionTimestamp != nil {
+		return nil
+	}
+	if s.addon.Annotations[api.DeletionPolicyAnnotation] != api.DeletionPolicyDeleteUserResources {
+		return r.delete(ctx, f)
+	}
+	if changed := work.OwningAll(f); changed != nil {
+		if _, err := r.WorkClient.WorkV1().ManifestWorks(f.Namespace).Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("cannot make ManifestWork \"%s/%s\" own everything: %w", f.Namespace, f.Name, err)
+		}
+		return nil
+	}
+	if applied, _ := work.Applied(f); !applied && slices.Contains(f.Finalizers, workv1.ManifestWorkFinalizer) {
+		return nil // the agent removes only what it has applied as its own
+	}
+	return r.delete(ctx, f)
 }
 
 // removePayloads does the next step of every payload.

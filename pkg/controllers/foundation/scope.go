@@ -23,7 +23,10 @@ import (
 // scope is what one reconcile knows. Its objects come from caches and must not be changed.
 type scope struct {
 	component api.Component
-	addon     *addonv1beta1.ManagedClusterAddOn
+	// namespace is the cluster's.
+	namespace string
+	// addon is nil when there is none; works may be left of it.
+	addon *addonv1beta1.ManagedClusterAddOn
 	// cluster is nil when the ManagedCluster is gone.
 	cluster *clusterv1.ManagedCluster
 	// foundation is nil when there is none.
@@ -34,17 +37,17 @@ type scope struct {
 
 func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister) error {
 	var err error
-	s.foundation, err = foundations.ManifestWorks(s.addon.Namespace).Get(work.FoundationName(s.component))
+	s.foundation, err = foundations.ManifestWorks(s.namespace).Get(work.FoundationName(s.component))
 	if apierrors.IsNotFound(err) {
 		s.foundation, err = nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot get the foundation of add-on %q on cluster %q: %w", s.addon.Name, s.addon.Namespace, err)
+		return fmt.Errorf("cannot get the foundation of add-on %q on cluster %q: %w", s.component, s.namespace, err)
 	}
-	selector := labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: s.addon.Name})
-	s.payloads, err = payloads.ManifestWorks(s.addon.Namespace).List(selector)
+	selector := labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: s.component.AddOnName()})
+	s.payloads, err = payloads.ManifestWorks(s.namespace).List(selector)
 	if err != nil {
-		return fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", s.addon.Name, s.addon.Namespace, err)
+		return fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", s.component, s.namespace, err)
 	}
 	slices.SortFunc(s.payloads, func(a, b *workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
 	return nil

@@ -37,6 +37,24 @@ func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result
 			Type: api.VersionMigrationEligible, Status: metav1.ConditionFalse, Reason: api.ReasonNotEligible, Message: fault.Message,
 		})
 	}
+	return r.setConditions(ctx, s, conditions)
+}
+
+// reportRemoval tells on an add-on whose removal was allowed whether anything keeps it still.
+func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
+	c := metav1.Condition{
+		Type: api.RemovalHeld, Status: metav1.ConditionFalse, Reason: api.ReasonRemovalAllowed, Message: "the installation is being removed",
+	}
+	if s.keepsWaiting() {
+		c.Status, c.Reason = metav1.ConditionTrue, api.ReasonUserResourcesUnknown
+		c.Message = fmt.Sprintf(
+			"everything but CRDs and Namespace is removed from cluster %q, and the hub cannot tell whether users have resources there: kubectl get knative --all-namespaces lists them on the cluster; set annotation %s to %s to remove CRDs and Namespace with all that is in them, or take it away to keep them",
+			s.addon.Namespace, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
+	}
+	return r.setConditions(ctx, s, []metav1.Condition{c})
+}
+
+func (r *Reconciler) setConditions(ctx context.Context, s *scope, conditions []metav1.Condition) error {
 	changed := s.addon.DeepCopy()
 	differs := false
 	for _, c := range conditions {

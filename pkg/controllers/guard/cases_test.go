@@ -1,0 +1,179 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+func TestReconcile(t *testing.T) {
+	mass := massRemoval(api.Serving)
+	over := decision{reason: api.ReasonHandedOver, message: determine(&input{wanted: true, settled: true}).message}
+	told := func(i int) string {
+		return fmt.Sprintf("patch managedclusteraddons/status c%d/knative-serving conditions", i)
+	}
+	patched := func(i int, what string) string {
+		return fmt.Sprintf("patch managedclusteraddons c%d/knative-serving %s", i, what)
+	}
+	definition := "patch clustermanagementaddons knative-serving "
+	allowed := `{"annotations":{"removal-allowed":"1000000"}}`
+	between := newHub(1).freed()
+	between.addOns = nil
+	configured := newHub(1).freed()
+	configured.addOns = nil
+	configured.configs = []*unstructured.Unstructured{serving("c0")}
+	configured.foundations[0].Annotations[api.HandoverAnnotation] = `[{"group":"operator.knative.dev","resource":"knativeservings","namespace":"blue","name":"c0"}]`
+	leaves := newHub(1).freed()
+	leaves.addOns = nil
+	leaves.clusters[0].DeletionTimestamp = &metav1.Time{Time: now}
+	orphan := newHub(3).deleted(3).unselected()
+	orphan.definition = nil
+	stale := newHub(3).deleted(3).unselected()
+	stale.placement = nil
+	stale.selects("c0")
+	young := newHub(3).deleted(1).unselected()
+	young.addOns[0].DeletionTimestamp = &metav1.Time{Time: now.Add(-2 * time.Second)}
+	killed := newHub(3).deleted(1).unselected()
+	killed.definition.Annotations[api.RemovalsAnnotation] = ledger{"uid00000": now}.String()
+	conflicting := newHub(3).deleted(1).unselected()
+	conflicting.conflict = "patch clustermanagementaddons"
+	disabled := newHub(3).manual().deleted(3)
+	kept := newHub(1).manual().deleted(1)
+	kept.configs = []*unstructured.Unstructured{serving("c0")}
+	kept.addOns[0].Spec.Configs = []addonv1beta1.AddOnConfig{{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
+		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: "blue", Name: "c0"},
+	}}
+	for name, tc := range map[string]struct {
+		reason string
+		hub    *hub
+		want   []string
+		event  string
+		wait   time.Duration
+	}{
+		"at rest": {
+			reason: "Nothing is written.",
+			hub:    newHub(3),
+		},
+		"one that is not selected": {
+			reason: "It is counted before it is allowed.",
+			hub:    newHub(3).deleted(1).unselected(),
+			want:   []string{definition + `{"annotations":{"removals":"16666:uid00000"}}`, patched(0, allowed)},
+		},
+		"killed after it was counted": {
+			reason: "It is not counted twice.",
+			hub:    killed, want: []string{patched(0, allowed)},
+		},
+		"the count has changed": {
+			reason: "Nothing is allowed that was not counted.",
+			hub:    conflicting, want: []string{definition + `{"annotations":{"removals":"16666:uid00000"}}`}, wait: staleRetry,
+		},
+		"the Placement is emptied": {
+			reason: "All are held, in one Event.",
+			hub:    newHub(3).deleted(3).unselected(), want: []string{told(0), told(1), told(2)},
+			event: "Warning RemovalHeld MassRemoval: knative-serving stays on 3 clusters (c0, c1, c2)",
+		},
+		"the Placement is deleted": {
+			reason: "What is left of its decisions selects nothing.",
+			hub:    stale, want: []string{told(0), told(1), told(2)}, event: "Warning RemovalHeld",
+		},
+		"the ClusterManagementAddOn is deleted": {
+			reason: "It takes all add-ons with it.",
+			hub:    orphan, want: []string{told(0), told(1), told(2)}, event: "Warning RemovalHeld",
+		},
+		"held": {
+			reason: "Nothing is written as long as nothing changes.",
+			hub:    newHub(3).deleted(3).unselected().held(3, mass),
+		},
+		"a batch arrives": {
+			reason: "The brake waits for the last of it.",
+			hub:    young, want: []string{told(0)}, wait: time.Second,
+		},
+		"confirmed for all": {
+			reason: "The answer goes to those that are held, and is taken away.",
+			hub:    newHub(3).deleted(2).unselected().held(2, mass).answered(api.RemovalConfirm),
+			want: []string{
+				patched(0, `{"annotations":{"removal":"Confirm"}}`), patched(1, `{"annotations":{"removal":"Confirm"}}`), definition + `{"annotations":{"removal":null}}`,
+			},
+			event: "Normal RemovalConfirmed knative-serving is removed from 2 clusters (c0, c1)",
+		},
+		"confirmed when nothing is held": {
+			reason: "It may not confirm the next mass removal.",
+			hub:    newHub(3).answered(api.RemovalConfirm), want: []string{definition + `{"annotations":{"removal":null}}`},
+			event: "Warning NothingHeld",
+		},
+		"unknown answer": {
+			reason: "It is told.",
+			hub:    newHub(3).answered("yes"), event: "Warning UnknownAnswer",
+		},
+		"disabled by hand": {
+			reason: "Each was asked for by name.",
+			hub:    disabled, want: []string{patched(0, allowed), patched(1, allowed), patched(2, allowed)},
+		},
+		"wanted: told first": {
+			reason: "The add-on is seen to be handed over before its works are touched.",
+			hub:    newHub(1).deleted(1), want: []string{told(0)},
+		},
+		"wanted: the works lose their owner": {
+			reason: "The foundation remembers the configuration in the same write.",
+			hub:    newHub(1).deleted(1).held(1, over),
+			want: []string{
+				`patch manifestworks c0/knative-serving-foundation {"annotations":{"handover":"[]"},"ownerReferences":[]}`,
+				`patch manifestworks c0/payload {"ownerReferences":[]}`,
+			},
+		},
+		"wanted: the add-on goes last": {
+			reason: "Works of an owner that is gone are garbage. Finalizers of others stay.",
+			hub:    newHub(1).deleted(1).held(1, over).freed(),
+			want:   []string{patched(0, `{"finalizers":["somebody/else"]}`)},
+		},
+		"wanted by a resource": {
+			reason: "The resource that the add-on was made for is still there.",
+			hub:    kept, want: []string{told(0)},
+		},
+		"between two add-ons": {
+			reason: "Works never stay without an add-on, and the new one is held from the start.",
+			hub:    between, want: []string{"create managedclusteraddons c0/knative-serving [foundation] map[]"},
+		},
+		"between two add-ons of a resource": {
+			reason: "The new one says for whom it is.",
+			hub:    configured, want: []string{"create managedclusteraddons c0/knative-serving [foundation] map[installed-for:blue/c0]"},
+		},
+		"between two add-ons of a cluster that leaves": {
+			reason: "OCM removes the works, and would wait for a new add-on.",
+			hub:    leaves,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.hub.reconcile(t)
+			if diff := cmp.Diff(tc.want, tc.hub.actions); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if tc.hub.wait != tc.wait {
+				t.Errorf("waits %s, want %s", tc.hub.wait, tc.wait)
+			}
+			if got := strings.Join(tc.hub.events, "\n"); !strings.HasPrefix(got, tc.event) || tc.event == "" && got != "" {
+				t.Errorf("events are %q, want %q", got, tc.event)
+			}
+		})
+	}
+}
+
+// serving refers to the cluster of its name.
+func serving(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": "blue", "name": name},
+		"spec":     map[string]any{"clusterProfileRef": map[string]any{"namespace": "blue", "name": name}},
+	}}
+}

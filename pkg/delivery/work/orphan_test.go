@@ -1,0 +1,103 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package work
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+func TestMayGo(t *testing.T) {
+	manifest := func(status metav1.ConditionStatus, message string) workv1.ManifestCondition {
+		return workv1.ManifestCondition{Conditions: []metav1.Condition{{Type: workv1.ManifestApplied, Status: status, Message: message}}}
+	}
+	applied := func(generation int64, manifests ...workv1.ManifestCondition) *workv1.ManifestWork {
+		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 2, Finalizers: []string{workv1.ManifestWorkFinalizer}}}
+		w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, ObservedGeneration: generation}}
+		w.Status.ResourceStatus.Manifests = manifests
+		return w
+	}
+	fine := manifest(metav1.ConditionTrue, "")
+	for name, tc := range map[string]struct {
+		reason string
+		work   *workv1.ManifestWork
+		want   bool
+	}{
+		"never seen": {
+			reason: "Nothing of it is on the cluster.",
+			work:   &workv1.ManifestWork{}, want: true,
+		},
+		"not applied since": {
+			reason: "The agent still owns everything and would remove it.",
+			work:   applied(1, fine),
+		},
+		"applied": {
+			reason: "The agent owns nothing.",
+			work:   applied(2, fine, fine), want: true,
+		},
+		"an object failed": {
+			reason: "The agent may still own it.",
+			work:   applied(2, fine, manifest(metav1.ConditionFalse, "forbidden")),
+		},
+		"a kind is missing": {
+			reason: "There is no such object.",
+			work:   applied(2, fine, manifest(metav1.ConditionFalse, `no matches for kind "Gateway" in version "v1"`)), want: true,
+		},
+		"an object without a result": {
+			reason: "Nothing is known of it.",
+			work:   applied(2, fine, workv1.ManifestCondition{}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := MayGo(tc.work); got != tc.want {
+				t.Errorf("%s got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestOrphaned(t *testing.T) {
+	w := &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{Name: "w", OwnerReferences: []metav1.OwnerReference{{UID: "u1"}}},
+		Spec:       workv1.ManifestWorkSpec{DeleteOption: &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}},
+	}
+	before := w.DeepCopy()
+	got := Orphaned(w)
+	if diff := cmp.Diff(before, w); diff != "" {
+		t.Errorf("the work was changed:\n%s", diff)
+	}
+	want := &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{api.OrphanedAnnotation: "true"}},
+		Spec:       workv1.ManifestWorkSpec{DeleteOption: &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !IsOrphaned(got) || IsOrphaned(w) {
+		t.Errorf("orphaned (-want +got):\n%s", diff)
+	}
+	if owning := OwningAll(w); owning == nil || owning.Spec.DeleteOption != nil || OwningAll(owning) != nil {
+		t.Errorf("owning all is %v", owning)
+	}
+}
+
+func TestContents(t *testing.T) {
+	work := func(manifests ...string) *workv1.ManifestWork {
+		w := &workv1.ManifestWork{}
+		for _, m := range manifests {
+			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+		}
+		return w
+	}
+	got := Contents(
+		work(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"b"}}`, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"a"}}`),
+		work(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns"}}`, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"c"}}`),
+	)
+	if want := "4 objects, among them 1 CRDs, Namespace ns; workloads: a, b"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,338 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// TestGuard is about removals that nobody meant, and those that somebody did.
+func TestGuard(t *testing.T) {
+	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
+	m := newTeam(t, f, "platform")
+	m.place(t)
+	available(t, f, []api.Component{api.Serving}, f.Managed...)
+
+	t.Run("a cluster out of sight loses nothing", func(t *testing.T) { unreachable(t, m, f.Managed[0]) })
+	t.Run("a Placement that is emptied by mistake removes nothing", func(t *testing.T) { emptied(t, m) })
+	t.Run("a Placement that is deleted removes nothing until that is confirmed", func(t *testing.T) { placementDeleted(t, m) })
+	m.strategy(t, api.Serving, `{"type":"Manual","placements":null}`)
+	t.Run("an add-on is let go by force", func(t *testing.T) { forced(t, m, f.Managed[0]) })
+	t.Run("CRDs go when that is asked for", func(t *testing.T) { deletionPolicies(t, m, f.Managed[1]) })
+}
+
+const placementName = "knative"
+
+// place has a Placement select all clusters by a label, and Serving installed on what it selects. The Placement tolerates
+// no cluster that is out of sight.
+func (m team) place(t *testing.T) {
+	t.Helper()
+	for _, c := range m.Managed {
+		_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"knative":"yes"}}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Create(t.Context(), &clusterv1beta1.Placement{
+		ObjectMeta: metav1.ObjectMeta{Name: placementName},
+		Spec: clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{{
+			RequiredClusterSelector: clusterv1beta1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"knative": "yes"}}},
+		}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.strategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q}]}`, m.namespace, placementName))
+}
+
+// selects has the Placement select clusters with that value of label knative.
+func (m team) selects(t *testing.T, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/predicates/0/requiredClusterSelector/labelSelector/matchLabels/knative","value":%q}]`, value)
+	_, err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Patch(t.Context(), placementName, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installed is what must stay the same when nothing is removed: the works on the hub by UID and generation, and the
+// objects on the cluster.
+type installed struct {
+	AddOn   types.UID
+	Works   map[string]string
+	Objects map[string]string
+}
+
+func (m team) installed(t *testing.T, c *lab.Cluster) installed {
+	t.Helper()
+	works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := installed{Works: map[string]string{}, Objects: specs(t, connect(t, c))}
+	for _, w := range works {
+		out.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
+	}
+	if a := m.addOn(t, api.Serving, c.Name); a != nil {
+		out.AddOn = a.UID
+	}
+	return out
+}
+
+// handedOver waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
+func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
+	t.Helper()
+	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, func(ctx context.Context) error {
+		a := m.addOn(t, api.Serving, c.Name)
+		if a == nil || a.UID == before.AddOn || a.DeletionTimestamp != nil {
+			return fmt.Errorf("the add-on is %v", a)
+		}
+		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+		if err != nil {
+			return err
+		}
+		for _, w := range works {
+			if len(w.OwnerReferences) != 1 || w.OwnerReferences[0].UID != a.UID || w.Annotations[api.HandoverAnnotation] != "" {
+				return fmt.Errorf("ManifestWork %s has owners %v and annotations %v", w.Name, w.OwnerReferences, w.Annotations)
+			}
+		}
+		return nil
+	})
+	available(t, m.Fleet, []api.Component{api.Serving}, c)
+	now := m.installed(t, c)
+	before.AddOn = now.AddOn
+	if diff := cmp.Diff(before, now); diff != "" {
+		t.Errorf("the installation on %s was written to (-before +after):\n%s", c.Name, diff)
+	}
+}
+
+// held waits until the removal from the cluster is held for that reason.
+func (m team) held(t *testing.T, c *lab.Cluster, reason string) {
+	t.Helper()
+	eventually(t, "the removal from "+c.Name+" is held: "+reason, 4*time.Minute, func(context.Context) error {
+		a := m.addOn(t, api.Serving, c.Name)
+		if a == nil || a.DeletionTimestamp == nil {
+			return errors.New("the add-on is not being deleted")
+		}
+		held := apimeta.FindStatusCondition(a.Status.Conditions, api.RemovalHeld)
+		if held == nil || held.Status != metav1.ConditionTrue || held.Reason != reason {
+			return fmt.Errorf("the condition is %v", held)
+		}
+		return nil
+	})
+}
+
+// untouched holds that the installation is what it was.
+func (m team) untouched(t *testing.T, c *lab.Cluster, before installed) {
+	t.Helper()
+	if diff := cmp.Diff(before, m.installed(t, c)); diff != "" {
+		t.Errorf("the installation on %s was touched (-before +after):\n%s", c.Name, diff)
+	}
+}
+
+// restart kills the manager and starts another.
+func (m team) restart(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(m.Kill(harness.Manager), m.Start(harness.Manager)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unreachable(t *testing.T, m team, c *lab.Cluster) {
+	before := m.installed(t, c)
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	m.held(t, c, api.ReasonClusterUnavailable)
+	m.restart(t)
+	m.held(t, c, api.ReasonClusterUnavailable)
+	m.untouched(t, c, before)
+	m.back(t, c)
+	m.handedOver(t, c, before)
+}
+
+// all runs something for every cluster.
+func (m team) all(run func(c *lab.Cluster)) {
+	for _, c := range m.Managed {
+		run(c)
+	}
+}
+
+func emptied(t *testing.T, m team) {
+	before := map[string]installed{}
+	m.all(func(c *lab.Cluster) { before[c.Name] = m.installed(t, c) })
+	m.selects(t, "yse")
+	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	event(t, m, "RemovalHeld")
+	m.restart(t)
+	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
+
+	m.selects(t, "yes")
+	eventually(t, "a hand-over has begun", 2*time.Minute, func(ctx context.Context) error {
+		for _, c := range m.Managed {
+			works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+			if err != nil {
+				return err
+			}
+			if len(works) > 0 && works[0].Annotations[api.HandoverAnnotation] != "" {
+				return nil
+			}
+			if a := m.addOn(t, api.Serving, c.Name); a != nil && a.UID != before[c.Name].AddOn {
+				return nil
+			}
+		}
+		return errors.New("nothing has happened")
+	})
+	m.restart(t)
+	m.all(func(c *lab.Cluster) { m.handedOver(t, c, before[c.Name]) })
+}
+
+func placementDeleted(t *testing.T, m team) {
+	before := map[string]installed{}
+	m.all(func(c *lab.Cluster) { before[c.Name] = m.installed(t, c) })
+	if err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Delete(t.Context(), placementName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RemovalAnnotation, api.RemovalConfirm)
+	_, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Patch(t.Context(), api.Serving.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.all(func(c *lab.Cluster) { m.removed(t, c) })
+	event(t, m, "RemovalConfirmed")
+	definition, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Get(t.Context(), api.Serving.AddOnName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, there := definition.Annotations[api.RemovalAnnotation]; there {
+		t.Errorf("the answer %q is still there and would confirm the next removal too", answer)
+	}
+}
+
+// removed waits until add-on and works are gone, and holds that nothing is left but CRDs and Namespaces.
+func (m team) removed(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	m.worksGone(t, c)
+	if left := leftovers(t, connect(t, c)); len(left) > 0 {
+		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
+	}
+}
+
+func (m team) worksGone(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	eventually(t, "add-on and works of "+c.Name+" are gone", 3*time.Minute, func(ctx context.Context) error {
+		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+		if err != nil {
+			return err
+		}
+		if a := m.addOn(t, api.Serving, c.Name); a != nil || len(works) > 0 {
+			return fmt.Errorf("%d works, add-on %v", len(works), a)
+		}
+		return nil
+	})
+}
+
+func (m team) annotate(t *testing.T, c *lab.Cluster, name, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, name, value)
+	_, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(c.Name).Patch(
+		t.Context(), api.Serving.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// disable disables Serving on the cluster.
+func (m team) disable(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	if err := m.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func forced(t *testing.T, m team, c *lab.Cluster) {
+	enabled(t, m.Fleet, []api.Component{api.Serving}, c)
+	before := m.installed(t, c)
+	m.away(t, c)
+	m.disable(t, c)
+	m.held(t, c, api.ReasonClusterUnavailable)
+	m.untouched(t, c, before)
+	m.annotate(t, c, api.ForceOrphanAnnotation, "true")
+	eventually(t, "the add-on is gone", time.Minute, func(context.Context) error {
+		if a := m.addOn(t, api.Serving, c.Name); a != nil {
+			return fmt.Errorf("its finalizers are %v", a.Finalizers)
+		}
+		return nil
+	})
+	note := event(t, m, "Orphaned").Message
+	for _, want := range []string{c.Name, "objects", "CRDs", "Namespace knative-serving", "activator"} {
+		if !strings.Contains(note, want) {
+			t.Errorf("the Event says %q, want it to say %q", note, want)
+		}
+	}
+	m.back(t, c)
+	m.worksGone(t, c)
+	after := specs(t, connect(t, c))
+	for _, name := range slices.Sorted(maps.Keys(before.Objects)) {
+		if after[name] == "" {
+			t.Errorf("%s is gone from the cluster", name)
+		}
+	}
+	enabled(t, m.Fleet, []api.Component{api.Serving}, c) // what was left is taken over
+	m.disable(t, c)
+	m.removed(t, c)
+}
+
+func deletionPolicies(t *testing.T, m team, c *lab.Cluster) {
+	enabled(t, m.Fleet, []api.Component{api.Serving}, c)
+	s := connect(t, c)
+	services := s.dynamic.Resource(schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}).Namespace("default")
+	eventually(t, "a user's Service is there", time.Minute, func(ctx context.Context) error {
+		_, err := services.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "hello"},
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "hello"}}}}},
+		}}, metav1.CreateOptions{})
+		return err
+	})
+	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
+	m.disable(t, c)
+	m.held(t, c, api.ReasonUserResourcesUnknown)
+	if _, err := services.Get(t.Context(), "hello", metav1.GetOptions{}); err != nil {
+		t.Errorf("the user's Service: %v", err)
+	}
+	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
+	m.worksGone(t, c)
+	eventually(t, "CRDs and Namespaces are gone", 2*time.Minute, func(ctx context.Context) error {
+		if left := foundationUIDs(t, s); len(left) > 0 {
+			return fmt.Errorf("left: %v", slices.Sorted(maps.Keys(left)))
+		}
+		if _, err := services.Get(ctx, "hello", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the user's Service: %w", err)
+		}
+		return nil
+	})
+}

@@ -5,7 +5,8 @@ package api
 // Conditions of a KnativeServing or KnativeEventing, named as the Knative Operator names them. docs/conditions.md explains
 // them and their reasons to users.
 const (
-	// Ready is True when all the others are. Its reason and message are those of the first one that is not.
+	// Ready is True when all the others are. Otherwise its reason and message are those of the first one that is False, or
+	// else Unknown.
 	Ready = "Ready"
 	// TargetClusterResolved tells whether the cluster is known, may be used and was seen. It is also on the
 	// ManagedClusterAddOn.

@@ -58,7 +58,7 @@ const (
 // alone. TargetClusterResolved is False.
 const ReasonConflict = "Conflict"
 
-// Reasons of Ready; when it is not True it has the reason of the first condition that is not.
+// Reasons of Ready; when it is not True it has the reason of the first condition that is False, or else Unknown.
 const (
 	// ReasonReady means that everything is as it should be. The condition is True.
 	ReasonReady = "Ready"
@@ -69,7 +69,7 @@ const (
 	// ReasonEligible means that the version is installed, or can be reached in one step. The condition is True.
 	ReasonEligible = "Eligible"
 	// ReasonNotEligible means that the step is wider than one minor version; the message lists what can be reached.
-	// Nothing is written until the configuration names one of these.
+	// Nothing is written until the configuration names one of these; InstallSucceeded has the reason too.
 	ReasonNotEligible = "VersionMigrationNotEligible"
 )
 
@@ -110,8 +110,6 @@ const (
 
 // Reasons of InstallSucceeded when there is nothing to write. The condition is False.
 const (
-	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
-	ReasonConfigPending = "ConfigPending"
 	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
 	ReasonConfigNotFound = "ConfigNotFound"
 	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
@@ -141,6 +139,10 @@ const (
 	// ReasonRenderFailed means that the Knative Operator's functions failed in a way that the spec does not explain.
 	ReasonRenderFailed = "RenderFailed"
 )
+
+// FaultConfigPending is why there is nothing to deliver as long as OCM's add-on manager has not resolved the add-on's
+// configuration. It is the reason of no condition: nothing is wrong, so that they are Unknown with ReasonDelivering.
+const FaultConfigPending = "ConfigPending"
 
 // Reasons of DeploymentsAvailable.
 const (
@@ -204,10 +206,11 @@ func Reasons() map[string][]string {
 		DependenciesInstalled:    append([]string{ReasonNothingMissing, ReasonKindMissing}, unknown...),
 		InstallSucceeded: append([]string{
 			ReasonApplied, ReasonRendered, ReasonApplyFailed, ReasonAddOnMissing,
-			ReasonConfigPending, ReasonConfigNotFound,
+			ReasonConfigNotFound,
 			ReasonInvalidSpec, ReasonUnknownVersion, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
 			ReasonSecurityGuardNotBundled, ReasonRemoteManifestRefused, ReasonRemoteManifestUnavailable, ReasonKindNotAllowed,
 			ReasonPatchFailed, ReasonTooLarge, ReasonReleasesMissing, ReasonRenderFailed,
+			ReasonNotEligible,
 		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
 		RemovalHeld: {

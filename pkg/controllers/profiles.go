@@ -27,7 +27,8 @@ const servedPoll = 10 * time.Second
 type profiles struct {
 	discovery discovery.DiscoveryInterface
 	factory   profileinformers.SharedInformerFactory
-	once      sync.Once
+	mu        sync.Mutex
+	started   bool
 }
 
 func newProfiles(config *rest.Config) (*profiles, error) {
@@ -48,19 +49,22 @@ func (p *profiles) informer() cache.SharedIndexInformer {
 // start fills the cache when the hub serves ClusterProfiles, and otherwise as soon as it does. synced is nil in the
 // latter case, and again when start was called before.
 func (p *profiles) start(ctx context.Context) (synced cache.InformerSynced, err error) {
-	p.once.Do(func() {
-		var served bool
-		if served, err = p.served(); err != nil {
-			return
-		}
-		if served {
-			p.factory.Start(ctx.Done())
-			synced = p.informer().HasSynced
-			return
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.started {
+		return nil, nil
+	}
+	served, err := p.served()
+	if err != nil {
+		return nil, err
+	}
+	p.started = true
+	if !served {
 		go p.await(ctx)
-	})
-	return synced, err
+		return nil, nil
+	}
+	p.factory.Start(ctx.Done())
+	return p.informer().HasSynced, nil
 }
 
 func (p *profiles) await(ctx context.Context) {

@@ -42,7 +42,9 @@ type JobState struct {
 
 // NotReady lists what of the expected workloads and Jobs is not as it should be, sorted, each with why.
 func (o *Observation) NotReady(workloads []render.Workload, jobs []render.JobRef) []string {
-	return append(NotRolledOut(workloads, o.Workloads), o.notComplete(jobs)...)
+	out := append(NotRolledOut(workloads, o.Workloads), o.notComplete(jobs)...)
+	slices.Sort(out)
+	return out
 }
 
 func (o *Observation) notComplete(expected []render.JobRef) []string {
@@ -57,6 +59,5 @@ func (o *Observation) notComplete(expected []render.JobRef) []string {
 			out = append(out, fmt.Sprintf("Job %s/%s: it has not completed yet", job.Namespace, job.Name))
 		}
 	}
-	slices.Sort(out)
 	return out
 }

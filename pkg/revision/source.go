@@ -105,7 +105,7 @@ func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (
 
 const (
 	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
-	ReasonConfigPending render.Reason = api.ReasonConfigPending
+	ReasonConfigPending render.Reason = api.FaultConfigPending
 	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
 	ReasonConfigNotFound render.Reason = api.ReasonConfigNotFound
 )

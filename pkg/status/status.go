@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,15 +56,24 @@ func Conditions(in *Installation, last []metav1.Condition) []metav1.Condition {
 	return Summarize(findings)
 }
 
-// keep puts what was last seen on the cluster in the place of what cannot be seen now. Faults of the spec are seen on
-// the hub and stay.
+// keep puts what was last seen on the cluster in the place of what cannot be seen now. What is seen on the hub, such as a
+// fault of the spec and that it is mended, is told as it is now.
 func keep(findings map[string]Finding, last []metav1.Condition) {
 	for condition, f := range findings {
 		c := apimeta.FindStatusCondition(last, condition)
-		if c == nil || condition == api.TargetClusterResolved || f.Status != metav1.ConditionUnknown || c.Reason == api.ReasonTargetNotResolved {
-			continue
+		if c != nil && f.Status == metav1.ConditionUnknown && slices.Contains(seen(), c.Reason) {
+			findings[condition] = Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
-		findings[condition] = Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}
+	}
+}
+
+// seen are the reasons that tell of what was seen on the cluster.
+func seen() []string {
+	return []string{
+		api.ReasonEligible,
+		api.ReasonNothingMissing, api.ReasonKindMissing,
+		api.ReasonApplied, api.ReasonApplyFailed,
+		api.ReasonWorkloadsAvailable, api.ReasonWorkloadsNotReady,
 	}
 }
 
@@ -89,10 +99,17 @@ func condition(t string, f Finding) metav1.Condition {
 	return metav1.Condition{Type: t, Status: f.Status, Reason: f.Reason, Message: f.Message}
 }
 
-// worse orders True, Unknown, False.
+// worse orders True, Unknown, False. What is none of these is not True either.
 func worse(a, b metav1.ConditionStatus) bool {
 	rank := func(s metav1.ConditionStatus) int {
-		return slices.Index([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionUnknown, metav1.ConditionFalse}, s)
+		switch s {
+		case metav1.ConditionTrue:
+			return 0
+		case metav1.ConditionUnknown:
+			return 1
+		default:
+			return 2
+		}
 	}
 	return rank(a) > rank(b)
 }
@@ -102,7 +119,7 @@ func unknown(in *Installation) (f Finding, ok bool) {
 	switch {
 	case in.Removing != "":
 		return Finding{metav1.ConditionUnknown, api.ReasonRemoving, in.Removing}, true
-	case in.Fault != nil && in.Fault.Reason == api.ReasonConfigPending:
+	case in.Fault != nil && in.Fault.Reason == api.FaultConfigPending:
 		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Fault.Message}, true
 	case in.Fault != nil:
 		return Finding{metav1.ConditionUnknown, api.ReasonNotRendered, "see " + api.InstallSucceeded}, true
@@ -129,7 +146,7 @@ func dependencies(in *Installation) Finding {
 	var missing []string
 	for _, f := range in.Observation.Failed {
 		if f.KindMissing {
-			missing = append(missing, f.Object)
+			missing = append(missing, brief(f.Object))
 		}
 	}
 	slices.Sort(missing)
@@ -138,25 +155,27 @@ func dependencies(in *Installation) Finding {
 			listed(len(missing), func(i int) string { return missing[i] }) + "; install what brings it"}
 	}
 	if in.Observation.Waiting != "" {
-		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Observation.Waiting}
+		return delivering(in)
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonNothingMissing, ""}
 }
 
 func installed(in *Installation) Finding {
-	if in.Removing == "" && in.Fault != nil && in.Fault.Reason != api.ReasonConfigPending {
+	if in.Removing == "" && in.Fault != nil && in.Fault.Reason != api.FaultConfigPending {
 		return Finding{metav1.ConditionFalse, string(in.Fault.Reason), in.Fault.Message}
 	}
 	if f, ok := unknown(in); ok {
 		return f
 	}
 	if failed := in.Observation.Failed; len(failed) > 0 {
-		failed = slices.SortedFunc(slices.Values(failed), func(a, b delivery.Failure) int { return cmp.Compare(a.Object, b.Object) })
+		failed = slices.SortedFunc(slices.Values(failed), func(a, b delivery.Failure) int {
+			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Cause, b.Cause))
+		})
 		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "not applied: " +
-			listed(len(failed), func(i int) string { return failed[i].Object + ": " + brief(failed[i].Cause) })}
+			listed(len(failed), func(i int) string { return brief(failed[i].Object) + ": " + brief(failed[i].Cause) })}
 	}
 	if in.Observation.Waiting != "" {
-		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Observation.Waiting}
+		return delivering(in)
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonApplied, fmt.Sprintf("version %s is applied", in.Bundle.Version)}
 }
@@ -166,12 +185,18 @@ func available(in *Installation) Finding {
 		return f
 	}
 	if in.Observation.Waiting != "" {
-		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Observation.Waiting}
+		return delivering(in)
 	}
 	if notReady := in.Observation.NotReady(in.Bundle.Workloads, in.Bundle.Jobs); len(notReady) > 0 {
 		return Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, listed(len(notReady), func(i int) string { return notReady[i] })}
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""}
+}
+
+// delivering is the finding of a condition that waits for the cluster to report. What is waited for may end with what the
+// cluster says.
+func delivering(in *Installation) Finding {
+	return Finding{metav1.ConditionUnknown, api.ReasonDelivering, brief(in.Observation.Waiting)}
 }
 
 const (
@@ -196,7 +221,13 @@ func listed(n int, text func(i int) string) string {
 
 // brief keeps the text of a cluster on one line and short: it is not ours.
 func brief(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || unicode.IsSpace(r) {
+			return r
+		}
+		return -1 // nothing that a terminal obeys
+	}, strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "") + "..."
 	}

@@ -62,7 +62,7 @@ func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, err
 	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.Direct}
 	in.Profile, in.ProfileError = f.Profiles.Get(ref)
 	if in.ProfileError != nil || in.Profile == nil {
-		return resolve.Resolve(in), nil
+		return resolve.Resolve(in), nil //nolint:nilerr // Resolve says what the error means
 	}
 	name := resolve.ClaimedCluster(in.Profile)
 	if name == "" {

@@ -73,9 +73,8 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := r.Bundles.Bundle(ctx, s.addon)
-	fault := (*render.Error)(nil) // bad input: addon-framework reports it too, and only a change of the input helps
-	if err != nil && !errors.As(err, &fault) {
+	bundle, fault, err := r.bundle(ctx, s)
+	if err != nil {
 		return err
 	}
 	if err := r.report(ctx, s, target, fault); err != nil {
@@ -92,6 +91,16 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
 	return nil
+}
+
+// bundle is what the cluster should have, or what is wrong with the configuration: then addon-framework reports it too, and
+// only a change of the configuration helps.
+func (r *Reconciler) bundle(ctx context.Context, s *scope) (bundle *render.Bundle, fault *render.Error, err error) {
+	bundle, err = r.Bundles.Bundle(ctx, s.addon)
+	if errors.As(err, &fault) {
+		return nil, fault, nil
+	}
+	return bundle, nil, err
 }
 
 // gather reads what a reconcile needs. It returns nil when there is nothing to do.

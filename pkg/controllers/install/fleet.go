@@ -3,6 +3,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,10 @@ func (r *Reconciler) reportFleet(ctx context.Context, s *scope) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now := reported{ObservedGeneration: s.config.GetGeneration(), Version: fleet.Version, Conditions: status.FleetConditions(fleet)}
+	now := reported{
+		ObservedGeneration: s.config.GetGeneration(), Conditions: status.FleetConditions(fleet),
+		Version: cmp.Or(fleet.Version, last.Version), // what cannot be rendered changes no cluster
+	}
 	if same(last, now) {
 		return reconcile.Result{}, nil
 	}

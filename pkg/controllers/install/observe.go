@@ -25,10 +25,10 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Installatio
 		in.Fault = &render.Error{Reason: api.ReasonAddOnMissing, Message: fmt.Sprintf(
 			"the hub has no ClusterManagementAddOn %q; install the chart of the add-on", r.Component)}
 		return in, nil
-	case s.target.Target != nil && s.owner.Ownership == target.Leaving:
+	case s.admissible() && s.owner.Ownership == target.Leaving:
 		in.Fault = pending("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name)
 		return in, nil
-	case s.target.Target != nil && !s.target.Target.Closed && !in.Held:
+	case s.admissible() && !in.Held:
 		in.Fault = pending("the add-on is being enabled on cluster %q", s.ref.Name)
 		return in, nil
 	case !in.Held:
@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Installatio
 
 // pending is the fault of a configuration that nobody has got yet.
 func pending(format string, args ...any) *render.Error {
-	return &render.Error{Reason: api.ReasonConfigPending, Message: fmt.Sprintf(format, args...)}
+	return &render.Error{Reason: api.FaultConfigPending, Message: fmt.Sprintf(format, args...)}
 }
 
 func findingOf(result resolve.Result) status.Finding {

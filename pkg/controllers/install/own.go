@@ -39,7 +39,7 @@ func (r *Reconciler) own(ctx context.Context, s *scope) error {
 	case s.owner.Ownership == target.OfRival:
 		return refuse(api.ReasonTargetConflict,
 			"%s belongs to %s %q, which came first; delete one of the two: this one goes on once the other is gone", name, r.Component.Kind(), s.owner.Rival)
-	case s.definition == nil, s.target.Target.Closed:
+	case s.definition == nil, !s.admissible():
 		return nil
 	case s.owner.Ownership == target.Free:
 		return r.enable(ctx, s)

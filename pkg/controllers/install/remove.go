@@ -27,6 +27,13 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	case s.addOn == nil && s.foundation != nil && s.foundation.Annotations[api.HandoverAnnotation] != "":
 		return reconcile.Result{RequeueAfter: handoverRetry}, nil // between two add-ons; the next one is ours again
 	case !s.held():
+		behind, err := r.heldOnHub(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if behind {
+			return reconcile.Result{RequeueAfter: staleRetry}, nil
+		}
 		return reconcile.Result{}, r.release(ctx, s)
 	case s.placed() && s.addOn.DeletionTimestamp == nil:
 		// The cluster's Placement decides what becomes of the add-on; it only loses this configuration.
@@ -54,30 +61,36 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	})
 }
 
+// heldOnHub asks the hub whether the add-on is the resource's after all. The cache may not know yet of one that was just
+// made or taken over, and once the resource is gone nobody would remove it.
+func (r *Reconciler) heldOnHub(ctx context.Context, s *scope) (bool, error) {
+	if !s.refers {
+		return false, nil
+	}
+	addOn, err := r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.ref.Name).Get(ctx, r.Component.AddOnName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot get ManagedClusterAddOn \"%s/%s\": %w", s.ref.Name, r.Component, err)
+	}
+	return s.has(addOn), nil
+}
+
 // passOn copies what the administrator wants for the removal from the resource to the add-on, which is removed by others.
+// What he wants of the add-on alone stays there.
 func (r *Reconciler) passOn(ctx context.Context, s *scope) error {
 	annotations := map[string]any{}
 	for _, name := range []string{api.ForceOrphanAnnotation, api.DeletionPolicyAnnotation} {
 		want, wanted := s.config.GetAnnotations()[name]
-		have, had := s.addOn.Annotations[name]
-		switch {
-		case wanted && (!had || have != want):
+		if have, had := s.addOn.Annotations[name]; wanted && (!had || have != want) {
 			annotations[name] = want
-		case had && !wanted:
-			annotations[name] = nil
 		}
 	}
 	if len(annotations) == 0 {
 		return nil
 	}
-	if err := r.patchAddOn(ctx, s, map[string]any{"metadata": map[string]any{"annotations": annotations}}); err != nil {
-		return err
-	}
-	if s.addOn.DeletionTimestamp == nil { // deleted next, whatever its version is now
-		s.addOn = s.addOn.DeepCopy()
-		s.addOn.ResourceVersion = ""
-	}
-	return nil
+	return r.patchAddOn(ctx, s, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
 // removing says what the removal waits for.
@@ -109,8 +122,11 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	err := r.patchFinalizers(ctx, s, slices.DeleteFunc(slices.Clone(s.config.GetFinalizers()), func(f string) bool {
 		return f == api.InstallFinalizer
 	}))
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
+	}
+	if s.addOn != nil {
+		return nil // it is somebody else's by now, and stays
 	}
 	if s.config.GetAnnotations()[api.ForceOrphanAnnotation] == "true" {
 		r.Events.Eventf(s.config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
@@ -130,10 +146,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, s *scope, finalizers [
 	}
 	changed, err := r.ConfigClient.Resource(r.Component.Resource()).Namespace(s.config.GetNamespace()).Patch(
 		ctx, s.config.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	if err != nil { // also when the resource is gone: nothing may be made for it
 		return fmt.Errorf("cannot set the finalizers of %s %q: %w", r.Component.Kind(), key(s), err)
 	}
 	s.config = changed

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,9 +73,19 @@ func (r *Reconciler) write(ctx context.Context, s *scope, last, now reported) er
 		return fmt.Errorf("cannot write the status of %s %q: %w", r.Component.Kind(), key(s), err)
 	}
 	for _, e := range transitions(last.Conditions, now.Conditions) {
-		r.Events.Eventf(s.config, nil, e.kind, e.reason, "Report", "%s", e.message)
+		r.Events.Eventf(s.config, nil, e.kind, e.reason, "Report", "%s", note(e.message))
 	}
 	return nil
+}
+
+// maxNote is how many bytes the API server accepts as the note of an Event.
+const maxNote = 1024
+
+func note(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxNote-len("...")], "") + "..."
 }
 
 // since gives each condition the time at which its status became what it is.

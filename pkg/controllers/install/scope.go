@@ -4,6 +4,8 @@ package install
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +30,8 @@ type scope struct {
 
 	// definition is the ClusterManagementAddOn, nil when there is none.
 	definition *addonv1beta1.ClusterManagementAddOn
-	// addOn is the component's add-on on the cluster, nil when there is none. Foundation and payloads are its works.
+	// addOn is the component's add-on on the cluster, nil when there is none. Foundation and payloads are its works, the
+	// latter by name.
 	addOn      *addonv1beta1.ManagedClusterAddOn
 	foundation *workv1.ManifestWork
 	payloads   []*workv1.ManifestWork
@@ -58,18 +61,25 @@ func (r *Reconciler) gather(name types.NamespacedName) (*scope, error) {
 	if s.ref, s.refers = target.ReferenceOf(s.config); !s.refers {
 		return s, nil
 	}
+	return s, r.gatherCluster(s)
+}
+
+// gatherCluster reads what there is on and of the cluster that the resource refers to.
+func (r *Reconciler) gatherCluster(s *scope) error {
+	var err error
 	if s.addOn, err = optional(r.AddOns.ManagedClusterAddOns(s.ref.Name).Get(r.Component.AddOnName())); err != nil {
-		return nil, fmt.Errorf("cannot get ManagedClusterAddOn \"%s/%s\": %w", s.ref.Name, r.Component, err)
+		return fmt.Errorf("cannot get ManagedClusterAddOn \"%s/%s\": %w", s.ref.Name, r.Component, err)
 	}
 	if s.foundation, err = optional(r.Foundations.ManifestWorks(s.ref.Name).Get(work.FoundationName(r.Component))); err != nil {
-		return nil, fmt.Errorf("cannot get the foundation of cluster %q: %w", s.ref.Name, err)
+		return fmt.Errorf("cannot get the foundation of cluster %q: %w", s.ref.Name, err)
 	}
 	s.payloads, err = r.Payloads.ManifestWorks(s.ref.Name).List(
 		labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: r.Component.AddOnName()}))
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the works of cluster %q: %w", s.ref.Name, err)
+		return fmt.Errorf("cannot list the works of cluster %q: %w", s.ref.Name, err)
 	}
-	return s, nil
+	slices.SortFunc(s.payloads, func(a, b *workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
+	return nil
 }
 
 // optional makes nil of what is not found.
@@ -81,12 +91,18 @@ func optional[T any](object *T, err error) (*T, error) {
 }
 
 // held tells that the add-on on the cluster is the resource's.
-func (s *scope) held() bool {
-	if s.addOn == nil {
-		return false
-	}
-	configured, ok := target.ConfiguredBy(s.addOn)
+func (s *scope) held() bool { return s.addOn != nil && s.has(s.addOn) }
+
+// has tells that an add-on is configured by the resource.
+func (s *scope) has(addOn *addonv1beta1.ManagedClusterAddOn) bool {
+	configured, ok := target.ConfiguredBy(addOn)
 	return ok && configured == nameOf(s)
+}
+
+// admissible tells that the target is a cluster that works may be made for, now or for when it is back in sight. One that
+// is being detached waits until its add-ons are gone.
+func (s *scope) admissible() bool {
+	return s.target.Target != nil && s.target.Target.Mode == resolve.ManifestWork && !s.target.Target.Closed
 }
 
 func nameOf(s *scope) types.NamespacedName {

@@ -3,6 +3,7 @@
 package work
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ import (
 // Observe reads from the status of a cluster's works what is known there of the bundle. foundation is nil when there is
 // none.
 func Observe(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*workv1.ManifestWork) delivery.Observation {
+	payloads = slices.SortedFunc(slices.Values(payloads), func(x, y *workv1.ManifestWork) int { return strings.Compare(x.Name, y.Name) })
 	o := delivery.Observation{Waiting: waiting(b, foundation, payloads)}
 	works := slices.Clone(payloads)
 	if foundation != nil {
@@ -93,7 +95,9 @@ func known(texts map[string]struct{}, raw []byte) (text string, ok bool) {
 		return string(raw), true
 	}
 	var value any
-	if json.Unmarshal(raw, &value) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber() // a float64 cannot hold every integer
+	if decoder.Decode(&value) != nil {
 		return "", false
 	}
 	canonical, err := json.Marshal(value)
@@ -129,9 +133,9 @@ func kindMissing(message string) bool {
 func observeManifest(o *delivery.Observation, m workv1.ManifestCondition) {
 	switch m.ResourceMeta.Kind {
 	case "Deployment", "StatefulSet":
-		if !missing(m) {
-			o.Workloads = append(o.Workloads,
-				workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values))
+		seen := workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)
+		if !missing(m) && seen.Generation > 0 { // without one the agent has not reported anything of the object yet
+			o.Workloads = append(o.Workloads, seen)
 		}
 	case "Job":
 		o.Jobs = append(o.Jobs, delivery.JobState{

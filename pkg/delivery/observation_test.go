@@ -1,0 +1,93 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package delivery
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+func TestNotReady(t *testing.T) {
+	const ns = "knative-serving"
+	workloads := []render.Workload{{Kind: "Deployment", Namespace: ns, Name: "webhook"}, {Kind: "StatefulSet", Namespace: ns, Name: "reply"}}
+	job := func(name string) render.JobRef { return render.JobRef{Namespace: ns, Name: name} }
+	jobs := []render.JobRef{job("cleanup"), job("migration")}
+	running := func(kind, name string) WorkloadState {
+		return WorkloadState{
+			WorkloadKey: WorkloadKey{Kind: kind, Namespace: ns, Name: name},
+			Generation:  1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: 1,
+		}
+	}
+	well := []WorkloadState{running("Deployment", "webhook"), running("StatefulSet", "reply")}
+	for name, tc := range map[string]struct {
+		reason string
+		seen   Observation
+		want   []string
+	}{
+		"everything is as it should be": {
+			reason: "Each Job has completed, wherever that is known from.",
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Complete: true}}, FinishedJobs: []render.JobRef{job("migration")}},
+		},
+		"nothing was reported": {
+			reason: "Sorted, whatever it is.",
+			want: []string{
+				"Deployment " + ns + "/webhook: not seen yet", "Job " + ns + "/cleanup: it has not completed yet",
+				"Job " + ns + "/migration: it has not completed yet", "StatefulSet " + ns + "/reply: not seen yet",
+			},
+		},
+		"a Job is running": {
+			reason: "It was seen, and has neither completed nor failed.",
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup")}}, FinishedJobs: []render.JobRef{job("migration")}},
+			want:   []string{"Job " + ns + "/cleanup: it has not completed yet"},
+		},
+		"a Job has failed": {
+			reason: "It will not complete by waiting.",
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Failed: true}}, FinishedJobs: []render.JobRef{job("migration")}},
+			want:   []string{"Job " + ns + "/cleanup: it has failed; see its pods, and delete it to have it run again"},
+		},
+		"a Job has completed after a failure": {
+			reason: "What counts is the end.",
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Failed: true, Complete: true}, {JobRef: job("migration"), Complete: true}}},
+		},
+		"a finished Job runs again": {
+			reason: "It has completed once for this version.",
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup")}}, FinishedJobs: jobs},
+		},
+		"Jobs of other names": {
+			reason: "They were of another version, or namespace.",
+			seen: Observation{
+				Workloads: well, Jobs: []JobState{{JobRef: job("cleanup-1.22"), Complete: true}},
+				FinishedJobs: []render.JobRef{{Namespace: "other", Name: "cleanup"}, job("migration")},
+			},
+			want: []string{"Job " + ns + "/cleanup: it has not completed yet"},
+		},
+		"a workload that is not expected": {
+			reason: "It is somebody else's.",
+			seen: Observation{
+				Workloads:    append(slices.Clone(well), WorkloadState{WorkloadKey: WorkloadKey{Kind: "Deployment", Namespace: ns, Name: "other"}, Desired: 3}),
+				FinishedJobs: jobs,
+			},
+		},
+		"a workload of another kind": {
+			reason: "A StatefulSet of the same name is not the Deployment.",
+			seen:   Observation{Workloads: []WorkloadState{running("StatefulSet", "webhook"), running("StatefulSet", "reply")}, FinishedJobs: jobs},
+			want:   []string{"Deployment " + ns + "/webhook: not seen yet"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				if diff := cmp.Diff(tc.want, tc.seen.NotReady(workloads, jobs)); diff != "" {
+					t.Fatalf("%s (-want +got):\n%s", tc.reason, diff)
+				}
+				rand.Shuffle(len(tc.seen.Jobs), func(i, j int) { tc.seen.Jobs[i], tc.seen.Jobs[j] = tc.seen.Jobs[j], tc.seen.Jobs[i] })
+				slices.Reverse(tc.seen.Workloads)
+				slices.Reverse(tc.seen.FinishedJobs)
+			}
+		})
+	}
+}

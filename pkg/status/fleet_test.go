@@ -1,0 +1,94 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+func TestFleetConditions(t *testing.T) {
+	bad := &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is wrong"}
+	names := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("c%02d", n-i))
+		}
+		return out
+	}
+	const configures, rendered = "True FleetConfiguration", "True Rendered"
+	for name, tc := range map[string]struct {
+		reason   string
+		in       Fleet
+		want     [6]string
+		messages map[string]string
+	}{
+		"nobody uses it": {
+			reason:   "A configuration that can be used is as it should be.",
+			want:     [6]string{"True Ready", configures, isEligible, hasAll, rendered, runs},
+			messages: map[string]string{api.TargetClusterResolved: "used by 0 add-ons, 0 ready"},
+		},
+		"all are ready": {
+			reason:   "It is counted, not listed.",
+			in:       Fleet{Clusters: names(2)},
+			want:     [6]string{"True Ready", configures, isEligible, hasAll, rendered, runs},
+			messages: map[string]string{api.TargetClusterResolved: "used by 2 add-ons, 2 ready", api.DeploymentsAvailable: ""},
+		},
+		"some are not ready": {
+			reason: "They are named in order.",
+			in:     Fleet{Clusters: names(3), NotReady: []string{"c03", "c01"}},
+			want:   [6]string{"False WorkloadsNotReady", configures, isEligible, hasAll, rendered, "False WorkloadsNotReady"},
+			messages: map[string]string{
+				api.TargetClusterResolved: "used by 3 add-ons, 1 ready", api.DeploymentsAvailable: "not ready on: c01, c03",
+				api.Ready: "DeploymentsAvailable: not ready on: c01, c03",
+			},
+		},
+		"ten are not ready": {
+			reason:   "So many are named.",
+			in:       Fleet{Clusters: names(10), NotReady: names(10)},
+			want:     [6]string{"False WorkloadsNotReady", configures, isEligible, hasAll, rendered, "False WorkloadsNotReady"},
+			messages: map[string]string{api.DeploymentsAvailable: "not ready on: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10"},
+		},
+		"many are not ready": {
+			reason:   "A fleet may be of thousands, a message not.",
+			in:       Fleet{Clusters: names(13), NotReady: names(13)},
+			want:     [6]string{"False WorkloadsNotReady", configures, isEligible, hasAll, rendered, "False WorkloadsNotReady"},
+			messages: map[string]string{api.DeploymentsAvailable: "not ready on: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10 and 3 more"},
+		},
+		"removals are held": {
+			reason:   "Somebody has to answer.",
+			in:       Fleet{Clusters: names(3), Held: names(2)},
+			want:     [6]string{"True Ready", configures, isEligible, hasAll, rendered, runs},
+			messages: map[string]string{api.TargetClusterResolved: "used by 3 add-ons, 3 ready; the removal of 2 is held: see condition RemovalHeld of the ManagedClusterAddOns"},
+		},
+		"a fault": {
+			reason: "The clusters keep what they have; what the spec asks for is nowhere.",
+			in:     Fleet{Clusters: names(2), NotReady: names(1), Fault: bad},
+			want:   [6]string{"False InvalidSpec", configures, isEligible, hasAll, "False InvalidSpec", notRendered},
+			messages: map[string]string{
+				api.TargetClusterResolved: "used by 2 add-ons, 1 ready", api.InstallSucceeded: bad.Message, api.DeploymentsAvailable: "see InstallSucceeded",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := FleetConditions(tc.in)
+			var want []string
+			for i, condition := range api.ConditionTypes() {
+				want = append(want, strings.TrimSpace(condition+" "+tc.want[i]))
+			}
+			if diff := cmp.Diff(want, brokenDown(got)); diff != "" {
+				t.Fatalf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			for condition, want := range tc.messages {
+				if text := message(t, got, condition); text != want {
+					t.Errorf("%s %s says %q, want %q", tc.reason, condition, text, want)
+				}
+			}
+		})
+	}
+}

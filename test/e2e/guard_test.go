@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -101,13 +102,22 @@ func (m team) installed(t *testing.T, c *lab.Cluster) installed {
 	return out
 }
 
+// current is Serving's add-on on the cluster, nil when there is none.
+func (m team) current(ctx context.Context, c *lab.Cluster) (*addonv1beta1.ManagedClusterAddOn, error) {
+	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(c.Name).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return a, err
+}
+
 // handedOver waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
 func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
 	t.Helper()
 	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, func(ctx context.Context) error {
-		a := m.addOn(t, api.Serving, c.Name)
-		if a == nil || a.UID == before.AddOn || a.DeletionTimestamp != nil {
-			return fmt.Errorf("the add-on is %v", a)
+		a, err := m.current(ctx, c)
+		if err != nil || a == nil || a.UID == before.AddOn || a.DeletionTimestamp != nil {
+			return fmt.Errorf("the add-on is %v, error %w", a, err)
 		}
 		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
 		if err != nil {
@@ -120,7 +130,6 @@ func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
 		}
 		return nil
 	})
-	available(t, m.Fleet, []api.Component{api.Serving}, c)
 	now := m.installed(t, c)
 	before.AddOn = now.AddOn
 	if diff := cmp.Diff(before, now); diff != "" {
@@ -131,10 +140,10 @@ func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
 // held waits until the removal from the cluster is held for that reason.
 func (m team) held(t *testing.T, c *lab.Cluster, reason string) {
 	t.Helper()
-	eventually(t, "the removal from "+c.Name+" is held: "+reason, 4*time.Minute, func(context.Context) error {
-		a := m.addOn(t, api.Serving, c.Name)
-		if a == nil || a.DeletionTimestamp == nil {
-			return errors.New("the add-on is not being deleted")
+	eventually(t, "the removal from "+c.Name+" is held: "+reason, 4*time.Minute, func(ctx context.Context) error {
+		a, err := m.current(ctx, c)
+		if err != nil || a == nil || a.DeletionTimestamp == nil {
+			return fmt.Errorf("the add-on is not being deleted, error %w", err)
 		}
 		held := apimeta.FindStatusCondition(a.Status.Conditions, api.RemovalHeld)
 		if held == nil || held.Status != metav1.ConditionTrue || held.Reason != reason {
@@ -170,6 +179,7 @@ func unreachable(t *testing.T, m team, c *lab.Cluster) {
 	m.untouched(t, c, before)
 	m.back(t, c)
 	m.handedOver(t, c, before)
+	available(t, m.Fleet, []api.Component{api.Serving}, c)
 }
 
 // all runs something for every cluster.
@@ -199,7 +209,7 @@ func emptied(t *testing.T, m team) {
 			if len(works) > 0 && works[0].Annotations[api.HandoverAnnotation] != "" {
 				return nil
 			}
-			if a := m.addOn(t, api.Serving, c.Name); a != nil && a.UID != before[c.Name].AddOn {
+			if a, err := m.current(ctx, c); err == nil && a != nil && a.UID != before[c.Name].AddOn {
 				return nil
 			}
 		}
@@ -207,6 +217,7 @@ func emptied(t *testing.T, m team) {
 	})
 	m.restart(t)
 	m.all(func(c *lab.Cluster) { m.handedOver(t, c, before[c.Name]) })
+	available(t, m.Fleet, []api.Component{api.Serving}, m.Managed...)
 }
 
 func placementDeleted(t *testing.T, m team) {
@@ -249,8 +260,8 @@ func (m team) worksGone(t *testing.T, c *lab.Cluster) {
 		if err != nil {
 			return err
 		}
-		if a := m.addOn(t, api.Serving, c.Name); a != nil || len(works) > 0 {
-			return fmt.Errorf("%d works, add-on %v", len(works), a)
+		if a, err := m.current(ctx, c); err != nil || a != nil || len(works) > 0 {
+			return fmt.Errorf("%d works, add-on %v, error %w", len(works), a, err)
 		}
 		return nil
 	})
@@ -281,10 +292,16 @@ func forced(t *testing.T, m team, c *lab.Cluster) {
 	m.disable(t, c)
 	m.held(t, c, api.ReasonClusterUnavailable)
 	m.untouched(t, c, before)
+
+	m.annotate(t, c, api.RemovalAnnotation, api.RemovalCancel) // which needs no agent
+	m.handedOver(t, c, before)
+
+	m.disable(t, c)
+	m.held(t, c, api.ReasonClusterUnavailable)
 	m.annotate(t, c, api.ForceOrphanAnnotation, "true")
-	eventually(t, "the add-on is gone", time.Minute, func(context.Context) error {
-		if a := m.addOn(t, api.Serving, c.Name); a != nil {
-			return fmt.Errorf("its finalizers are %v", a.Finalizers)
+	eventually(t, "the add-on is gone", time.Minute, func(ctx context.Context) error {
+		if a, err := m.current(ctx, c); err != nil || a != nil {
+			return fmt.Errorf("it is %v, error %w", a, err)
 		}
 		return nil
 	})
@@ -327,12 +344,17 @@ func deletionPolicies(t *testing.T, m team, c *lab.Cluster) {
 	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 	m.worksGone(t, c)
 	eventually(t, "CRDs and Namespaces are gone", 2*time.Minute, func(ctx context.Context) error {
-		if left := foundationUIDs(t, s); len(left) > 0 {
-			return fmt.Errorf("left: %v", slices.Sorted(maps.Keys(left)))
-		}
-		if _, err := services.Get(ctx, "hello", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		_, err := services.Get(ctx, "hello", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the user's Service: %w", err)
+		}
+		_, err = s.kube.CoreV1().Namespaces().Get(ctx, "knative-serving", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Namespace: %w", err)
 		}
 		return nil
 	})
+	if left := foundationUIDs(t, s); len(left) > 0 {
+		t.Errorf("left: %v", slices.Sorted(maps.Keys(left)))
+	}
 }

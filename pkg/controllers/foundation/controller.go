@@ -81,7 +81,7 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 		return err
 	}
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
-		return nil
+		return nil //nolint:nilerr // a fault was told
 	}
 	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return err

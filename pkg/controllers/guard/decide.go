@@ -94,7 +94,7 @@ func determine(in *input) decision {
 		return decision{verdict: hold, reason: api.ReasonMassRemoval, message: fmt.Sprintf(
 			"the removal is cancelled and nothing is removed from cluster %q; to go on with a new ManagedClusterAddOn, let a Placement select the cluster, or set installStrategy.type of the ClusterManagementAddOn to Manual",
 			in.cluster)}
-	case in.sight == unavailable:
+	case in.sight == unavailable && (!in.braked || in.answer == api.RemovalConfirm): // else the brake must not be forgotten
 		return decision{verdict: hold, reason: api.ReasonClusterUnavailable, message: fmt.Sprintf(
 			"cluster %q is out of sight and keeps what is installed until it is back; if it never comes back, annotate this ManagedClusterAddOn with %s: \"true\", or delete the ManagedCluster",
 			in.cluster, api.ForceOrphanAnnotation)}

@@ -55,7 +55,11 @@ func TestDetermine(t *testing.T) {
 		},
 		"out of sight and confirmed": {
 			reason: "Nothing can be removed from it.",
-			in:     input{sight: unavailable, strategy: placements, settled: true, answer: api.RemovalConfirm}, verdict: hold, told: api.ReasonClusterUnavailable,
+			in:     input{sight: unavailable, strategy: placements, settled: true, braked: true, answer: api.RemovalConfirm}, verdict: hold, told: api.ReasonClusterUnavailable,
+		},
+		"out of sight and held before": {
+			reason: "When it is back it is still part of the mass removal.",
+			in:     input{sight: unavailable, strategy: placements, settled: true, braked: true}, verdict: count,
 		},
 		"out of sight and disabled by hand": {
 			reason: "It waits for the cluster.",

@@ -96,7 +96,7 @@ func (m team) installed(t *testing.T, c *lab.Cluster) installed {
 	for _, w := range works {
 		out.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
 	}
-	if a := m.addOn(t, api.Serving, c.Name); a != nil {
+	if a := m.addOn(t.Context(), t, api.Serving, c.Name); a != nil {
 		out.AddOn = a.UID
 	}
 	return out

@@ -29,7 +29,7 @@ import (
 // unresolved waits until the resource says that its target is not resolved, for that reason.
 func (m team) unresolved(t *testing.T, c api.Component, name, reason string) string {
 	t.Helper()
-	return m.becomes(t, c, name, api.TargetClusterResolved, metav1.ConditionFalse, reason).Message
+	return m.becomes(t, c, name, state{api.TargetClusterResolved, metav1.ConditionFalse, reason}).Message
 }
 
 // strategy sets how the component's add-on comes to clusters.
@@ -43,9 +43,9 @@ func (m team) strategy(t *testing.T, c api.Component, strategy string) {
 }
 
 // addOn is the component's add-on on the cluster, nil when there is none.
-func (m team) addOn(t *testing.T, c api.Component, cluster string) *addonv1beta1.ManagedClusterAddOn {
+func (m team) addOn(ctx context.Context, t *testing.T, c api.Component, cluster string) *addonv1beta1.ManagedClusterAddOn {
 	t.Helper()
-	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(t.Context(), c.AddOnName(), metav1.GetOptions{})
+	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, c.AddOnName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -64,7 +64,7 @@ func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
 	if m := first.unresolved(t, api.Eventing, c.Name, api.ReasonPlacementManaged); !strings.Contains(m, "knative-eventing") {
 		t.Errorf("the message is %q", m)
 	}
-	if a := first.addOn(t, api.Eventing, c.Name); a != nil {
+	if a := first.addOn(t.Context(), t, api.Eventing, c.Name); a != nil {
 		t.Fatalf("an add-on was made against the Placements: %v", a)
 	}
 
@@ -77,12 +77,12 @@ func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
 	if m := rival.unresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict); !strings.Contains(m, first.namespace+"/"+c.Name) {
 		t.Errorf("the message %q does not say whose the cluster is", m)
 	}
-	before := first.addOn(t, api.Eventing, c.Name)
+	before := first.addOn(t.Context(), t, api.Eventing, c.Name)
 	if err := rival.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rival.gone(t, api.Eventing, c.Name)
-	if after := first.addOn(t, api.Eventing, c.Name); after == nil || after.UID != before.UID || after.Generation != before.Generation || after.DeletionTimestamp != nil {
+	if after := first.addOn(t.Context(), t, api.Eventing, c.Name); after == nil || after.UID != before.UID || after.Generation != before.Generation || after.DeletionTimestamp != nil {
 		t.Errorf("deleting the one that lost has touched the add-on: %v", after)
 	}
 	first.ready(t, api.Eventing, c.Name)
@@ -95,7 +95,7 @@ func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
 	}
 	first.gone(t, api.Eventing, c.Name)
 	rival.ready(t, api.Eventing, c.Name)
-	if a := rival.addOn(t, api.Eventing, c.Name); a == nil || a.UID == before.UID {
+	if a := rival.addOn(t.Context(), t, api.Eventing, c.Name); a == nil || a.UID == before.UID {
 		t.Errorf("the add-on is %v, want a new one", a)
 	}
 }
@@ -109,7 +109,7 @@ func enabledByUser(t *testing.T, m team, c *lab.Cluster) {
 	if message := m.unresolved(t, api.Serving, c.Name, api.ReasonTargetConflict); !strings.Contains(message, "clusteradm addon disable") {
 		t.Errorf("the message %q does not say how to go on", message)
 	}
-	if a := m.addOn(t, api.Serving, c.Name); a == nil || len(a.Spec.Configs) != 0 || a.Annotations[api.InstalledForAnnotation] != "" {
+	if a := m.addOn(t.Context(), t, api.Serving, c.Name); a == nil || len(a.Spec.Configs) != 0 || a.Annotations[api.InstalledForAnnotation] != "" {
 		t.Errorf("the user's add-on was changed: %v", a)
 	}
 	if err := m.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
@@ -179,7 +179,7 @@ func forged(t *testing.T, bound team, c *lab.Cluster) {
 				}
 				return err
 			})
-			if a := tc.to.addOn(t, api.Serving, c.Name); a != nil {
+			if a := tc.to.addOn(t.Context(), t, api.Serving, c.Name); a != nil {
 				t.Errorf("the forgery has made an add-on: %v", a)
 			}
 			if err := tc.to.resources(api.Serving).Delete(t.Context(), forgery.GetName(), metav1.DeleteOptions{}); err != nil {
@@ -198,8 +198,8 @@ func revoked(t *testing.T, m team, c *lab.Cluster) {
 	if _, err := m.Command(t.Context(), "clusteradm", "clusterset", "unbind", "default", "--namespace", m.namespace); err != nil {
 		t.Fatal(err)
 	}
-	m.becomes(t, api.Eventing, c.Name, api.TargetClusterResolved, metav1.ConditionFalse, "")
-	kept := m.becomes(t, api.Eventing, c.Name, api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable)
+	m.becomes(t, api.Eventing, c.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, ""})
+	kept := m.becomes(t, api.Eventing, c.Name, state{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
 	if kept.Status != metav1.ConditionTrue {
 		t.Errorf("what was last seen is lost: %v", kept)
 	}
@@ -209,13 +209,13 @@ func revoked(t *testing.T, m team, c *lab.Cluster) {
 		t.Fatal(err)
 	}
 	// OCM has handed the new configuration to the add-on, and the framework has refused to follow it.
-	eventually(t, "the add-on says why it does not follow", time.Minute, func(context.Context) error {
-		for _, cond := range m.addOn(t, api.Eventing, c.Name).Status.Conditions {
+	eventually(t, "the add-on says why it does not follow", time.Minute, func(ctx context.Context) error {
+		for _, cond := range m.addOn(ctx, t, api.Eventing, c.Name).Status.Conditions {
 			if cond.Type == addonv1beta1.ManagedClusterAddOnManifestApplied && strings.Contains(cond.Message, "nothing new is delivered") {
 				return nil
 			}
 		}
-		return fmt.Errorf("its conditions are %v", m.addOn(t, api.Eventing, c.Name).Status.Conditions)
+		return fmt.Errorf("its conditions are %v", m.addOn(ctx, t, api.Eventing, c.Name).Status.Conditions)
 	})
 	if now := m.payload(t, api.Eventing, c.Name); now.UID != before.UID || now.Generation != before.Generation {
 		t.Errorf("the payload went from generation %d to %d without consent", before.Generation, now.Generation)
@@ -250,8 +250,8 @@ func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the add-on tells of the conflict", time.Minute, func(context.Context) error {
-		cond := apimeta.FindStatusCondition(m.addOn(t, api.Serving, c.Name).Status.Conditions, api.TargetClusterResolved)
+	eventually(t, "the add-on tells of the conflict", time.Minute, func(ctx context.Context) error {
+		cond := apimeta.FindStatusCondition(m.addOn(ctx, t, api.Serving, c.Name).Status.Conditions, api.TargetClusterResolved)
 		if cond == nil || cond.Reason != api.ReasonConflict {
 			return fmt.Errorf("%v", cond)
 		}
@@ -290,8 +290,8 @@ func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
 	if err := hub.kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the add-on no longer tells of a conflict", time.Minute, func(context.Context) error {
-		if a := m.addOn(t, api.Serving, c.Name); !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
+	eventually(t, "the add-on no longer tells of a conflict", time.Minute, func(ctx context.Context) error {
+		if a := m.addOn(ctx, t, api.Serving, c.Name); !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
 			return fmt.Errorf("%v", a.Status.Conditions)
 		}
 		return nil

@@ -128,11 +128,11 @@ func unavailable(t *testing.T, m team, c *lab.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notReady := m.becomes(t, api.Serving, c.Name, api.DeploymentsAvailable, metav1.ConditionFalse, api.ReasonWorkloadsNotReady)
+	notReady := m.becomes(t, api.Serving, c.Name, state{api.DeploymentsAvailable, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
 	if want := "Deployment knative-serving/autoscaler: "; !strings.HasPrefix(notReady.Message, want) || strings.Contains(notReady.Message, ";") {
 		t.Errorf("the message is %q, want one that names %q alone", notReady.Message, want)
 	}
-	m.becomes(t, api.Serving, c.Name, api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady)
+	m.becomes(t, api.Serving, c.Name, state{api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
 	cordon(false)
 	m.ready(t, api.Serving, c.Name)
 }
@@ -187,7 +187,7 @@ func outOfSight(t *testing.T, m team, c *lab.Cluster) {
 	shortLease(t, m, c.Name)
 	m.away(t, c)
 	m.unresolved(t, api.Serving, c.Name, api.ReasonManagedClusterUnavailable)
-	m.becomes(t, api.Serving, c.Name, api.Ready, metav1.ConditionFalse, api.ReasonManagedClusterUnavailable)
+	m.becomes(t, api.Serving, c.Name, state{api.Ready, metav1.ConditionFalse, api.ReasonManagedClusterUnavailable})
 	now, err := m.read(t.Context(), api.Serving, c.Name)
 	if err != nil {
 		t.Fatal(err)
@@ -200,8 +200,8 @@ func outOfSight(t *testing.T, m team, c *lab.Cluster) {
 	if now.version != before.version {
 		t.Errorf("status.version is %q, was %q", now.version, before.version)
 	}
-	eventually(t, "the add-on says so too", time.Minute, func(context.Context) error {
-		if a := m.addOn(t, api.Serving, c.Name); !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
+	eventually(t, "the add-on says so too", time.Minute, func(ctx context.Context) error {
+		if a := m.addOn(ctx, t, api.Serving, c.Name); !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
 			return fmt.Errorf("its conditions are %v", a.Status.Conditions)
 		}
 		return nil
@@ -218,8 +218,8 @@ func outOfSight(t *testing.T, m team, c *lab.Cluster) {
 func specs(t *testing.T, s spoke) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	add := func(group, version, resource string, mark func(o metav1.Object) string) {
-		for _, o := range s.list(t, group, version, resource) {
+	add := func(group, resource string, mark func(o metav1.Object) string) {
+		for _, o := range s.list(t, group, "v1", resource) {
 			if strings.Contains(o.GetName()+o.GetNamespace(), "knative") {
 				out[resource+" "+o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID()) + " " + mark(&o)
 			}
@@ -228,13 +228,13 @@ func specs(t *testing.T, s spoke) map[string]string {
 	byVersion := func(o metav1.Object) string { return o.GetResourceVersion() }
 	byGeneration := func(o metav1.Object) string { return fmt.Sprint(o.GetGeneration()) }
 	for _, resource := range []string{"configmaps", "services", "serviceaccounts"} {
-		add("", "v1", resource, byVersion)
+		add("", resource, byVersion)
 	}
-	add("rbac.authorization.k8s.io", "v1", "clusterrolebindings", byVersion)
-	add("rbac.authorization.k8s.io", "v1", "clusterroles", byVersion)
-	add("apps", "v1", "deployments", byGeneration)
-	add("apiextensions.k8s.io", "v1", "customresourcedefinitions", byGeneration)
-	add("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", byGeneration)
+	add("rbac.authorization.k8s.io", "clusterrolebindings", byVersion)
+	add("rbac.authorization.k8s.io", "clusterroles", byVersion)
+	add("apps", "deployments", byGeneration)
+	add("apiextensions.k8s.io", "customresourcedefinitions", byGeneration)
+	add("admissionregistration.k8s.io", "validatingwebhookconfigurations", byGeneration)
 	return out
 }
 
@@ -245,7 +245,7 @@ func deletedWhileAway(t *testing.T, m team, c *lab.Cluster) {
 	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	waiting := m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving)
+	waiting := m.becomes(t, api.Serving, c.Name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
 	if !strings.Contains(waiting.Message, c.Name) {
 		t.Errorf("the message %q does not name the cluster", waiting.Message)
 	}
@@ -266,7 +266,7 @@ func orphaned(t *testing.T, m team, c *lab.Cluster) {
 	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving)
+	m.becomes(t, api.Serving, c.Name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, api.ForceOrphanAnnotation)
 	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func clusterDeletedFirst(t *testing.T, m team, c *lab.Cluster) {
 		}
 		return err
 	})
-	m.becomes(t, api.Eventing, c.Name, api.TargetClusterResolved, metav1.ConditionFalse, "")
+	m.becomes(t, api.Eventing, c.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, ""})
 	if err := m.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -113,18 +113,25 @@ func (m team) read(ctx context.Context, c api.Component, name string) (seen, err
 	return out, nil
 }
 
-// becomes waits until a condition of the resource has the status and the reason.
-func (m team) becomes(t *testing.T, c api.Component, name, condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
+// state is what a condition should be; an empty reason is any.
+type state struct {
+	condition string
+	status    metav1.ConditionStatus
+	reason    string
+}
+
+// becomes waits until a condition of the resource, and of its present generation, is as wanted.
+func (m team) becomes(t *testing.T, c api.Component, name string, want state) metav1.Condition {
 	t.Helper()
 	var got metav1.Condition
-	eventually(t, fmt.Sprintf("%s of %s %s/%s is %s/%s", condition, c.Kind(), m.namespace, name, status, reason), 3*time.Minute,
+	eventually(t, fmt.Sprintf("%s %s/%s is %v", c.Kind(), m.namespace, name, want), 3*time.Minute,
 		func(ctx context.Context) error {
 			s, err := m.read(ctx, c, name)
 			if err != nil {
 				return err
 			}
-			got = s.conditions[condition]
-			if got.Status != status || reason != "" && got.Reason != reason || !s.current {
+			got = s.conditions[want.condition]
+			if got.Status != want.status || want.reason != "" && got.Reason != want.reason || !s.current {
 				return fmt.Errorf("conditions are %v", s.conditions)
 			}
 			return nil
@@ -134,7 +141,7 @@ func (m team) becomes(t *testing.T, c api.Component, name, condition string, sta
 
 func (m team) ready(t *testing.T, c api.Component, name string) {
 	t.Helper()
-	m.becomes(t, c, name, api.Ready, metav1.ConditionTrue, "")
+	m.becomes(t, c, name, state{api.Ready, metav1.ConditionTrue, ""})
 }
 
 // TestReference is the life of a KnativeServing with spec.clusterProfileRef.
@@ -192,18 +199,18 @@ func fleetConfiguration(t *testing.T, m team, c *lab.Cluster) {
 // lacking installs with Knative's default ingress, Istio, which is not on the cluster.
 func lacking(t *testing.T, m team, c *lab.Cluster) {
 	m.apply(t, api.Serving, c.Name, map[string]any{"version": "1.23"})
-	missing := m.becomes(t, api.Serving, c.Name, api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing)
+	missing := m.becomes(t, api.Serving, c.Name, state{api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing})
 	if want := "PeerAuthentication knative-serving/webhook"; !strings.Contains(missing.Message, want) {
 		t.Errorf("%s says %q, want it to name %q", missing.Type, missing.Message, want)
 	}
-	failed := m.becomes(t, api.Serving, c.Name, api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed)
+	failed := m.becomes(t, api.Serving, c.Name, state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
 	for _, want := range []string{"Gateway knative-serving/knative-ingress-gateway", `namespaces "istio-system" not found`} {
 		if !strings.Contains(failed.Message, want) {
 			t.Errorf("%s says %q, want it to name %q", failed.Type, failed.Message, want)
 		}
 	}
 	// What can run does, so that there is something to remove.
-	m.becomes(t, api.Serving, c.Name, api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable)
+	m.becomes(t, api.Serving, c.Name, state{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
 	m.remove(t, api.Serving, c)
 }
 

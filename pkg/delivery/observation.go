@@ -5,6 +5,7 @@ package delivery
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -32,6 +33,33 @@ type Failure struct {
 	Cause string
 	// KindMissing tells that the cluster does not know the object's kind.
 	KindMissing bool
+	// Since is when it began to fail, by the clock of the cluster.
+	Since time.Time
+}
+
+// settleTime is how long an object may fail before that is told: the agent tries again, and what an object needs often
+// comes a moment after it, as permissions do.
+const settleTime = 10 * time.Second
+
+// Settle takes failures that are too young to be told for something that is waited for. wait is after how long the first
+// of them is old enough; 0 when there is none.
+func (o *Observation) Settle(now time.Time) (wait time.Duration) {
+	var young []string
+	o.Failed = slices.DeleteFunc(slices.Clone(o.Failed), func(f Failure) bool {
+		left := f.Since.Add(settleTime).Sub(now)
+		if left <= 0 {
+			return false
+		}
+		if wait == 0 || left < wait {
+			wait = left
+		}
+		young = append(young, f.Object)
+		return true
+	})
+	if len(young) > 0 && o.Waiting == "" {
+		o.Waiting = "waiting for objects that could not be applied at once: " + slices.Min(young)
+	}
+	return min(wait, settleTime) // the cluster's clock may be ahead
 }
 
 // JobState is what was last seen of a Job.

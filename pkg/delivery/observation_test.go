@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -87,6 +88,41 @@ func TestNotReady(t *testing.T) {
 				rand.Shuffle(len(tc.seen.Jobs), func(i, j int) { tc.seen.Jobs[i], tc.seen.Jobs[j] = tc.seen.Jobs[j], tc.seen.Jobs[i] })
 				slices.Reverse(tc.seen.Workloads)
 				slices.Reverse(tc.seen.FinishedJobs)
+			}
+		})
+	}
+}
+
+func TestSettle(t *testing.T) {
+	now := time.Unix(1000, 0)
+	failing := func(name string, seconds int) Failure {
+		return Failure{Object: name, Since: now.Add(-time.Duration(seconds) * time.Second)}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		in     Observation
+		want   []string // told as failed
+		wait   time.Duration
+		waits  bool
+	}{
+		"nothing fails": {reason: "There is nothing to wait for."},
+		"old failure":   {reason: "It will not mend itself.", in: Observation{Failed: []Failure{failing("a", 11)}}, want: []string{"a"}},
+		"young failure": {reason: "The agent tries again.", in: Observation{Failed: []Failure{failing("a", 4)}}, wait: 6 * time.Second, waits: true},
+		"both": {
+			reason: "What is old is told at once.", in: Observation{Failed: []Failure{failing("a", 4), failing("b", 60), failing("c", 7)}},
+			want: []string{"b"}, wait: 3 * time.Second, waits: true,
+		},
+		"a clock ahead": {reason: "It does not hide a failure for an hour at a time.", in: Observation{Failed: []Failure{failing("a", -3600)}}, wait: settleTime, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tc.in
+			wait := o.Settle(now)
+			var told []string
+			for _, f := range o.Failed {
+				told = append(told, f.Object)
+			}
+			if diff := cmp.Diff(tc.want, told); diff != "" || wait != tc.wait || (o.Waiting != "") != tc.waits {
+				t.Errorf("%s Settle waits %s for %q (-want +told):\n%s", tc.reason, wait, o.Waiting, diff)
 			}
 		})
 	}

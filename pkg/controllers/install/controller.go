@@ -95,11 +95,11 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (reconcile.Result,
 	if err := r.own(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	installation, err := r.observe(ctx, s)
+	installation, wait, err := r.observe(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.report(ctx, s, installation)
+	return reconcile.Result{RequeueAfter: wait}, r.report(ctx, s, installation)
 }
 
 // resolve finds where the reference leads and whose the add-on there is.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,32 +18,32 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
-// observe gathers what is known of the resource's installation.
-func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Installation, error) {
-	in := &status.Installation{Target: findingOf(s.target), Held: s.held()}
+// observe gathers what is known of the resource's installation. wait is after how long that may be more without an event.
+func (r *Reconciler) observe(ctx context.Context, s *scope) (in *status.Installation, wait time.Duration, err error) {
+	in = &status.Installation{Target: findingOf(s.target), Held: s.held()}
 	switch {
 	case s.definition == nil:
 		in.Fault = &render.Error{Reason: api.ReasonAddOnMissing, Message: fmt.Sprintf(
 			"the hub has no ClusterManagementAddOn %q; install the chart of the add-on", r.Component)}
-		return in, nil
+		return in, 0, nil
 	case s.admissible() && s.owner.Ownership == target.Leaving:
 		in.Fault = pending("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name)
-		return in, nil
+		return in, 0, nil
 	case s.admissible() && !in.Held:
 		in.Fault = pending("the add-on is being enabled on cluster %q", s.ref.Name)
-		return in, nil
+		return in, 0, nil
 	case !in.Held:
-		return in, nil
+		return in, 0, nil
 	}
 	bundle, err := r.Bundles.Bundle(ctx, s.addOn)
 	if errors.As(err, &in.Fault) {
-		return in, nil
+		return in, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	in.Bundle, in.Observation = bundle, work.Observe(bundle, s.foundation, s.payloads)
-	return in, nil
+	return in, in.Observation.Settle(r.Clock.Now()), nil
 }
 
 // pending is the fault of a configuration that nobody has got yet.

@@ -117,7 +117,7 @@ func failures(w *workv1.ManifestWork) []delivery.Failure {
 		}
 		out = append(out, delivery.Failure{
 			Object: strings.TrimSpace(m.ResourceMeta.Kind + " " + strings.TrimPrefix(jobName(m.ResourceMeta.Namespace, m.ResourceMeta.Name), "/")),
-			Cause:  c.Message, KindMissing: kindMissing(c.Message),
+			Cause:  c.Message, KindMissing: kindMissing(c.Message), Since: c.LastTransitionTime.Time,
 		})
 	}
 	return out

@@ -30,6 +30,7 @@ import (
 
 // TestGuard is about removals that nobody meant, and those that somebody did.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
 	m.place(t)

@@ -133,6 +133,7 @@ func killAt(t *testing.T, m team, steps []step, cluster string, done func(ctx co
 
 // TestManagerKilled kills the manager at each step of an installation and of its removal. It must go on where it was.
 func TestManagerKilled(t *testing.T) {
+	t.Parallel()
 	// Without a lease that a killed manager would keep for a while.
 	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
 	m := newTeam(t, f, "blue")

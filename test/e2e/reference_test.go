@@ -146,6 +146,7 @@ func (m team) ready(t *testing.T, c api.Component, name string) {
 
 // TestReference is the life of a KnativeServing with spec.clusterProfileRef.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})
 	blue := newTeam(t, f, "blue")
 	one := f.Managed[0].Name

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +136,58 @@ func unavailable(t *testing.T, m team, c *lab.Cluster) {
 	}
 	m.becomes(t, api.Serving, c.Name, state{api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
 	cordon(false)
+	m.ready(t, api.Serving, c.Name)
+}
+
+const denial = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-defaults}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps], resourceNames: [config-defaults]}
+  validations:
+  - {expression: "object.data == oldObject.data", message: the house rules forbid this}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-defaults}
+spec: {policyName: no-defaults, validationActions: [Deny]}
+`
+
+// denied changes the configuration of a ConfigMap that an admission policy of the cluster protects, for a while.
+func denied(t *testing.T, m team, c *lab.Cluster) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(denial), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Command(t.Context(), "kubectl", "--kubeconfig", c.Kubeconfig, "apply", "--filename", policy); err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, c)
+	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
+		_, err := s.kube.CoreV1().ConfigMaps("knative-serving").Patch(ctx, "config-defaults", types.MergePatchType,
+			[]byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	patch := `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"301"}}}}`
+	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	failed := m.becomes(t, api.Serving, c.Name, state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	for _, want := range []string{"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this"} {
+		if !strings.Contains(failed.Message, want) {
+			t.Errorf("the message %q does not say %q", failed.Message, want)
+		}
+	}
+	if _, err := m.Command(t.Context(), "kubectl", "--kubeconfig", c.Kubeconfig, "delete", "--filename", policy); err != nil {
+		t.Fatal(err)
+	}
 	m.ready(t, api.Serving, c.Name)
 }
 

@@ -164,6 +164,7 @@ func TestReference(t *testing.T) {
 	t.Run("consent that is revoked stops updates and removes nothing", func(t *testing.T) { revoked(t, green, two) })
 	t.Run("nothing is written at rest", rested)
 	t.Run("the Knative Operator on the hub is told of and left its resources", func(t *testing.T) { operatorOnHub(t, blue, f.Managed[0]) })
+	t.Run("an object that the cluster refuses is named with the cause", func(t *testing.T) { denied(t, blue, f.Managed[0]) })
 	t.Run("a workload that cannot run is named", func(t *testing.T) { unavailable(t, blue, f.Managed[0]) })
 	t.Run("a cluster out of sight keeps what was seen", func(t *testing.T) { outOfSight(t, blue, f.Managed[0]) })
 	t.Run("a resource that is deleted while the cluster is away waits", func(t *testing.T) { deletedWhileAway(t, blue, f.Managed[0]) })

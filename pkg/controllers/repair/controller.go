@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,10 @@ type Reconciler struct {
 	Clock      clock.PassiveClock
 	// Pauses remembers how often a cluster was repaired lately; NewPauses makes it.
 	Pauses *flowcontrol.Backoff
+
+	// asked is when a payload was last repaired. Its label says so too, but addon-framework takes the label away whenever
+	// it has something of its own to change.
+	asked sync.Map
 }
 
 // NewPauses makes the memory of a Reconciler.
@@ -105,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) repair(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn, p *workv1.ManifestWork, drifted []string) (time.Duration, error) {
 	id, now := p.Namespace+"/"+p.Name, r.Clock.Now()
 	pause := r.Pauses.Get(id)
-	if last, ok := lastAsked(p); ok && pause > 0 {
+	if last, ok := r.lastAsked(id, p); ok && pause > 0 {
 		if wait := last.Add(pause).Sub(now); wait > 0 {
 			return wait, nil
 		}
@@ -120,6 +125,7 @@ func (r *Reconciler) repair(ctx context.Context, a *addonv1beta1.ManagedClusterA
 	if err != nil {
 		return 0, fmt.Errorf("cannot label ManifestWork %q: %w", id, err)
 	}
+	r.asked.Store(id, now)
 	r.Pauses.Next(id, now)
 	pause = r.Pauses.Get(id)
 	if pause >= loopPause {
@@ -132,7 +138,13 @@ func (r *Reconciler) repair(ctx context.Context, a *addonv1beta1.ManagedClusterA
 	return pause, nil
 }
 
-func lastAsked(p *workv1.ManifestWork) (time.Time, bool) {
+// lastAsked is when the payload was last repaired, by this manager or by one before it.
+func (r *Reconciler) lastAsked(id string, p *workv1.ManifestWork) (time.Time, bool) {
+	if at, ok := r.asked.Load(id); ok {
+		if at, ok := at.(time.Time); ok {
+			return at, true
+		}
+	}
 	seconds, err := strconv.ParseInt(p.Labels[api.RepairLabel], 10, 64)
 	return time.Unix(seconds, 0), err == nil
 }

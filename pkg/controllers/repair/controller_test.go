@@ -140,6 +140,23 @@ func TestRepairsSlowDown(t *testing.T) {
 	}
 }
 
+// TestSlowsDownWithoutLabel takes the label away, as addon-framework does when it has something of its own to change.
+func TestSlowsDownWithoutLabel(t *testing.T) {
+	c := newCluster(t, serving, false)
+	pause := c.reconcile(t)
+	w, err := c.works.WorkV1().ManifestWorks("cluster1").Get(t.Context(), "payload", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(w.Labels, api.RepairLabel)
+	if _, err := c.works.WorkV1().ManifestWorks("cluster1").Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := c.reconcile(t); again != pause || c.asked(t) != "" {
+		t.Errorf("the agent was asked again (%q), next in %s, want %s", c.asked(t), again, pause)
+	}
+}
+
 func TestLeavesAlone(t *testing.T) {
 	bad := func() (*render.Bundle, error) {
 		return nil, &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"}

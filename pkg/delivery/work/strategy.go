@@ -82,10 +82,19 @@ func PayloadConfigs() []workv1.ManifestConfigOption {
 	}
 	for _, id := range serverSideApplied() {
 		configs = append(configs, workv1.ManifestConfigOption{
-			ResourceIdentifier: id, UpdateStrategy: forced(), FeedbackScrapeType: workv1.FeedbackPollType,
+			ResourceIdentifier: id, UpdateStrategy: forced(), FeedbackScrapeType: scrapeType(id),
 		})
 	}
 	return configs
+}
+
+// scrapeType is how the agent notices that an object of the resource has changed. It does not watch for deletions, but the
+// status of a PodDisruptionBudget changes at once when the Deployment that it protects is deleted, and has the agent look.
+func scrapeType(id workv1.ResourceIdentifier) workv1.FeedbackScrapeType {
+	if id.Resource == "poddisruptionbudgets" {
+		return workv1.FeedbackWatchType
+	}
+	return workv1.FeedbackPollType
 }
 
 func foundationConfigs() []workv1.ManifestConfigOption {

@@ -49,10 +49,11 @@ func run(ctx context.Context) error {
 
 // figures are what one round has measured.
 type figures struct {
-	add, bare       time.Duration // from the first write to all objects applied
-	deleted, scaled time.Duration // from the hand on the cluster to the repair
-	unavailable     time.Duration // from the Deployment's status on the cluster to Ready=False on the hub
-	objects         int
+	add, bare          time.Duration // from the first write to all objects applied
+	protected, deleted time.Duration // from the deletion of a Deployment to the repair; protected has a PodDisruptionBudget
+	scaled             time.Duration // from the scaling of a Deployment to the repair
+	unavailable        time.Duration // from the Deployment's status on the cluster to Ready=False on the hub
+	objects            int
 }
 
 // bench is a fleet with two fresh clusters.
@@ -96,7 +97,10 @@ func (b *bench) measure(ctx context.Context) (f figures, err error) {
 	if f.bare, f.objects, err = b.installBare(ctx); err != nil {
 		return f, err
 	}
-	if f.deleted, err = b.repairDeleted(ctx); err != nil {
+	if f.protected, err = b.repairDeleted(ctx, "activator"); err != nil {
+		return f, err
+	}
+	if f.deleted, err = b.repairDeleted(ctx, workload); err != nil {
 		return f, err
 	}
 	if f.unavailable, err = b.noticeUnavailable(ctx); err != nil {

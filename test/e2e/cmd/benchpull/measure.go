@@ -155,21 +155,21 @@ func (b *bench) ready(ctx context.Context, start time.Time, want metav1.Conditio
 	})
 }
 
-func (b *bench) repairDeleted(ctx context.Context) (time.Duration, error) {
+func (b *bench) repairDeleted(ctx context.Context, name string) (time.Duration, error) {
 	if err := b.calm(ctx); err != nil {
 		return 0, err
 	}
 	deployments := b.spoke.AppsV1().Deployments("knative-serving")
-	before, err := deployments.Get(ctx, workload, metav1.GetOptions{})
+	before, err := deployments.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return 0, err
 	}
 	start := time.Now()
-	if err := deployments.Delete(ctx, workload, metav1.DeleteOptions{}); err != nil {
+	if err := deployments.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return 0, err
 	}
 	return until(ctx, start, "the Deployment is back", func() (bool, error) {
-		d, err := deployments.Get(ctx, workload, metav1.GetOptions{})
+		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

@@ -134,7 +134,7 @@ bench-render: releases ## Compare the cost of rendering for many clusters with t
 	go test ./pkg/addon -run '^$$' -bench Manifests -benchmem
 
 .PHONY: bench-pull
-bench-pull: build ## Measure installing, repairing and reporting on a fleet, against a bare ManifestWork; about 4 minutes.
+bench-pull: build ## Measure installing, repairing and reporting on a fleet, against a bare ManifestWork; about 7 minutes.
 	cd test/e2e && go run ./cmd/benchpull
 
 COUNT ?= 50

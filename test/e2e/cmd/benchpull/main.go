@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,19 +23,18 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// rounds is how many labs are started, one after the other. Each has fresh clusters; which one is measured first changes.
-const rounds = 3
-
 func main() {
+	rounds := flag.Int("rounds", 3, "how many labs are started, one after the other; each has fresh clusters, of which another one is ours each time")
+	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, *rounds); err != nil {
 		fmt.Fprintf(os.Stderr, "benchpull: %v\n", err)
 		os.Exit(1) //nolint:gocritic // nothing is left to clean up
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, rounds int) error {
 	var all []figures
 	for i := range rounds {
 		f, err := round(ctx, i)

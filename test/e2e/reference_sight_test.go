@@ -149,7 +149,7 @@ spec:
     resourceRules:
     - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps], resourceNames: [config-defaults]}
   validations:
-  - {expression: "object.data == oldObject.data", message: the house rules forbid this}
+  - {expression: "!has(object.data) || has(oldObject.data) && object.data == oldObject.data", message: the house rules forbid this}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding

@@ -22,6 +22,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
@@ -99,7 +100,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (reconcile.Result,
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: wait}, r.report(ctx, s, installation)
+	return reconcile.Result{RequeueAfter: wait}, r.reporter().Installation(ctx, s.config, installation)
 }
 
 // resolve finds where the reference leads and whose the add-on there is.
@@ -112,6 +113,10 @@ func (r *Reconciler) resolve(s *scope) error {
 		return fmt.Errorf("cannot tell whose add-on %q on cluster %q is: %w", r.Component, s.ref.Name, err)
 	}
 	return nil
+}
+
+func (r *Reconciler) reporter() *report.Reporter {
+	return &report.Reporter{Component: r.Component, Client: r.ConfigClient, Events: r.Events, Clock: r.Clock}
 }
 
 func (s *scope) deleting() bool { return s.config.GetDeletionTimestamp() != nil }

@@ -16,6 +16,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -203,7 +204,7 @@ func TestInstall(t *testing.T) {
 	}, h.conditions("self")); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	r, err := reportedOf(h.config("self"))
+	r, err := report.StatusOf(h.config("self"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -31,15 +32,15 @@ func (r *Reconciler) reportFleet(ctx context.Context, s *scope) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	last, err := reportedOf(s.config)
+	last, err := report.StatusOf(s.config)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now := reported{
+	now := report.Status{
 		ObservedGeneration: s.config.GetGeneration(), Conditions: status.FleetConditions(fleet),
 		Version: cmp.Or(fleet.Version, last.Version), // what cannot be rendered changes no cluster
 	}
-	if same(last, now) {
+	if last.Same(now) {
 		return reconcile.Result{}, nil
 	}
 	name, at := nameOf(s), r.Clock.Now()
@@ -47,7 +48,7 @@ func (r *Reconciler) reportFleet(ctx context.Context, s *scope) (reconcile.Resul
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	r.counted.done(name, at)
-	return reconcile.Result{}, r.write(ctx, s, last, now)
+	return reconcile.Result{}, r.reporter().Write(ctx, s.config, last, now)
 }
 
 // fleet counts the add-ons that the resource configures.

@@ -14,6 +14,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 )
 
 // config is the resource as the hub has it, nil when it is gone.
@@ -119,7 +120,7 @@ func (h *hub) told() []string {
 // conditions are those of the resource, as "Type Status Reason".
 func (h *hub) conditions(name string) []string {
 	h.t.Helper()
-	r, err := reportedOf(h.config(name))
+	r, err := report.StatusOf(h.config(name))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func (h *hub) conditions(name string) []string {
 
 func (h *hub) message(name, condition string) string {
 	h.t.Helper()
-	r, err := reportedOf(h.config(name))
+	r, err := report.StatusOf(h.config(name))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	if err := r.resolve(s); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.report(ctx, s, &status.Installation{
+	return reconcile.Result{}, r.reporter().Installation(ctx, s.config, &status.Installation{
 		Target: findingOf(s.target), Held: true, Removing: removing(s),
 	})
 }

@@ -1,6 +1,8 @@
 // Copyright Contributors to the Open Cluster Management project
 
-package install
+// Package report writes the status of KnativeServings and KnativeEventings, if it has changed, and tells of the change in
+// Events.
+package report
 
 import (
 	"context"
@@ -16,76 +18,91 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
-// reported is the part of a resource's status that is written here.
-type reported struct {
+// Status is the part of a resource's status that is written here.
+type Status struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Version            string             `json:"version,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 }
 
-func reportedOf(config *unstructured.Unstructured) (reported, error) {
-	var out reported
+// StatusOf is what a resource says.
+func StatusOf(config *unstructured.Unstructured) (Status, error) {
+	var out Status
 	have, _, err := unstructured.NestedMap(config.Object, "status")
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &out)
 	}
 	if err != nil {
-		return reported{}, fmt.Errorf("cannot read the status of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
+		return Status{}, fmt.Errorf("cannot read the status of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
 	}
 	return out, nil
 }
 
-// report writes the status of an installation if it has changed, and then tells of the change in Events.
-func (r *Reconciler) report(ctx context.Context, s *scope, in *status.Installation) error {
-	last, err := reportedOf(s.config)
+// Reporter writes the status of a component's resources.
+type Reporter struct {
+	Component api.Component
+	Client    dynamic.Interface
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
+}
+
+// Installation reports on an installation.
+func (r *Reporter) Installation(ctx context.Context, config *unstructured.Unstructured, in *status.Installation) error {
+	last, err := StatusOf(config)
 	if err != nil {
 		return err
 	}
-	now := reported{ObservedGeneration: s.config.GetGeneration(), Version: last.Version, Conditions: status.Conditions(in, last.Conditions)}
+	now := Status{ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: status.Conditions(in, last.Conditions)}
 	if in.Bundle != nil && apimeta.IsStatusConditionTrue(now.Conditions, api.InstallSucceeded) && in.Observation.Waiting == "" {
 		now.Version = in.Bundle.Version
 	}
-	return r.write(ctx, s, last, now)
+	return r.Write(ctx, config, last, now)
 }
 
-func (r *Reconciler) write(ctx context.Context, s *scope, last, now reported) error {
+// Write writes what is to be said now, where it differs from what was said last.
+func (r *Reporter) Write(ctx context.Context, config *unstructured.Unstructured, last, now Status) error {
 	since(now.Conditions, last.Conditions, metav1.NewTime(r.Clock.Now()))
-	if same(last, now) {
+	if last.Same(now) {
 		return nil
 	}
+	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": s.config.GetResourceVersion()}, "status": now,
+		"metadata": map[string]any{"resourceVersion": config.GetResourceVersion()}, "status": now,
 	})
 	if err != nil {
-		return fmt.Errorf("cannot encode the status of %s %q: %w", r.Component.Kind(), key(s), err)
+		return fmt.Errorf("cannot encode the status of %s %q: %w", r.Component.Kind(), name, err)
 	}
-	_, err = r.ConfigClient.Resource(r.Component.Resource()).Namespace(s.config.GetNamespace()).Patch(
-		ctx, s.config.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = r.Client.Resource(r.Component.Resource()).Namespace(name.Namespace).Patch(
+		ctx, name.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write the status of %s %q: %w", r.Component.Kind(), key(s), err)
+		return fmt.Errorf("cannot write the status of %s %q: %w", r.Component.Kind(), name, err)
 	}
 	for _, e := range transitions(last.Conditions, now.Conditions) {
-		r.Events.Eventf(s.config, nil, e.kind, e.reason, "Report", "%s", note(e.message))
+		r.Events.Eventf(config, nil, e.kind, e.reason, "Report", "%s", Note(e.message))
 	}
 	return nil
 }
 
-// maxNote is how many bytes the API server accepts as the note of an Event.
-const maxNote = 1024
+// MaxNote is how many bytes the API server accepts as the note of an Event.
+const MaxNote = 1024
 
-func note(text string) string {
-	if len(text) <= maxNote {
+// Note shortens a text to what an Event may say.
+func Note(text string) string {
+	if len(text) <= MaxNote {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxNote-len("...")], "") + "..."
+	return strings.ToValidUTF8(text[:MaxNote-len("...")], "") + "..."
 }
 
 // since gives each condition the time at which its status became what it is.
@@ -98,10 +115,10 @@ func since(conditions, last []metav1.Condition, now metav1.Time) {
 	}
 }
 
-// same compares what users see; the API server keeps times to the second, and conditions may be in any order.
-func same(a, b reported) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Version == b.Version && len(a.Conditions) == len(b.Conditions) &&
-		!slices.ContainsFunc(a.Conditions, func(x metav1.Condition) bool {
+// Same compares what users see; the API server keeps times to the second, and conditions may be in any order.
+func (s Status) Same(b Status) bool {
+	return s.ObservedGeneration == b.ObservedGeneration && s.Version == b.Version && len(s.Conditions) == len(b.Conditions) &&
+		!slices.ContainsFunc(s.Conditions, func(x metav1.Condition) bool {
 			y := apimeta.FindStatusCondition(b.Conditions, x.Type)
 			return y == nil || x.Status != y.Status || x.Reason != y.Reason || x.Message != y.Message
 		})

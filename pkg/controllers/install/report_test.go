@@ -65,3 +65,87 @@ func TestEvents(t *testing.T) {
 		t.Errorf("at the end %q is told", told)
 	}
 }
+
+// TestForeignStatus holds that what others write into a status stays there, and that what cannot be read is an error.
+func TestForeignStatus(t *testing.T) {
+	h := newHub(t, serving("self", 100, func(c *unstructured.Unstructured) {
+		c.Object["status"] = map[string]any{
+			"manifests": []any{"a"}, "version": "1.19.0", "conditions": []any{map[string]any{"type": "Other", "status": "True", "severity": "Info"}},
+		}
+	}))
+	h.settle("self")
+	status := h.config("self").Object["status"].(map[string]any) //nolint:forcetypeassert // it is one
+	if diff := cmp.Diff([]any{"a"}, status["manifests"]); diff != "" {
+		t.Errorf("manifests (-want +got):\n%s", diff)
+	}
+	if status["version"] != "1.19.0" {
+		t.Errorf("version is %q before anything is installed", status["version"])
+	}
+	if got := h.conditions("self"); len(got) != len(api.ConditionTypes()) {
+		t.Errorf("conditions are %q", got)
+	}
+	for _, broken := range []any{"none", map[string]any{"conditions": "none"}} {
+		h = newHub(t, serving("self", 100, func(c *unstructured.Unstructured) { c.Object["status"] = broken }), serving("fleet", 100, refersToNothing, func(c *unstructured.Unstructured) {
+			c.Object["status"] = broken
+		}))
+		for _, name := range []string{"self", "fleet"} {
+			if _, err := h.reconcile(name); err == nil {
+				t.Errorf("status %v of %s is overwritten", broken, name)
+			}
+		}
+	}
+}
+
+// TestStatusOfSomethingGone holds that nobody is told of a resource that is gone.
+func TestStatusOfSomethingGone(t *testing.T) {
+	h := newHub(t, serving("fleet", 100, refersToNothing))
+	h.fail = func(string) error {
+		if h.config("fleet") != nil {
+			h.delete("fleet")
+		}
+		return nil
+	}
+	if _, err := h.reconcile("fleet"); err != nil {
+		t.Errorf("error is %v", err)
+	}
+	if told := h.told(); len(told) > 0 {
+		t.Errorf("%q is told", told)
+	}
+	if result, err := h.reconcile("fleet"); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("a resource that is gone has result %v, error %v", result, err)
+	}
+}
+
+// TestVersion holds that the version is the one that the cluster has.
+func TestVersion(t *testing.T) {
+	h := newHub(t, serving("self", 100))
+	version := func() string {
+		t.Helper()
+		h.settle("self")
+		v, _, _ := unstructured.NestedString(h.config("self").Object, "status", "version")
+		return v
+	}
+	if v := version(); v != "" {
+		t.Errorf("before anything is there it is %q", v)
+	}
+	h.delivered()
+	if v := version(); v != "1.23.0" {
+		t.Errorf("when it is applied it is %q", v)
+	}
+	next := *h.bundle
+	next.Version, next.Digest = "1.24.0", "d2"
+	h.bundle = &next
+	h.unavailable()
+	if v := version(); v != "1.23.0" || h.conditions("self")[4] != "InstallSucceeded True Applied" {
+		t.Errorf("while the next one is on its way to a cluster out of sight it is %q, %q", v, h.conditions("self"))
+	}
+	h.cluster.Status.Conditions[1].Status = metav1.ConditionTrue
+	if v := version(); v != "1.23.0" {
+		t.Errorf("while the next one is on its way it is %q", v)
+	}
+	h.clock.SetTime(h.clock.Now().Add(time.Hour))
+	h.delivered()
+	if v := version(); v != "1.24.0" {
+		t.Errorf("when the next one is applied it is %q", v)
+	}
+}

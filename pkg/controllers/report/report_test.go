@@ -77,7 +77,6 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-
 func TestNote(t *testing.T) {
 	if got := Note(strings.Repeat("a", MaxNote)); got != strings.Repeat("a", MaxNote) {
 		t.Errorf("a note that is short enough has become %d bytes", len(got))
@@ -104,119 +103,35 @@ func TestSince(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	base := func() reported {
-		return reported{ObservedGeneration: 1, Version: "1.23.0", Conditions: []metav1.Condition{
+	base := func() Status {
+		return Status{ObservedGeneration: 1, Version: "1.23.0", Conditions: []metav1.Condition{
 			{Type: "A", Status: metav1.ConditionTrue, Reason: "R", Message: "M", LastTransitionTime: metav1.Unix(1, 0)}, {Type: "B", Status: metav1.ConditionTrue},
 		}}
 	}
 	for name, tc := range map[string]struct {
-		change func(*reported)
+		change func(*Status)
 		want   bool
 	}{
-		"nothing":    {func(*reported) {}, true},
-		"the order":  {func(r *reported) { r.Conditions[0], r.Conditions[1] = r.Conditions[1], r.Conditions[0] }, true},
-		"a time":     {func(r *reported) { r.Conditions[0].LastTransitionTime = metav1.Unix(2, 5) }, true},
-		"generation": {func(r *reported) { r.ObservedGeneration++ }, false},
-		"version":    {func(r *reported) { r.Version = "" }, false},
-		"status":     {func(r *reported) { r.Conditions[0].Status = metav1.ConditionFalse }, false},
-		"reason":     {func(r *reported) { r.Conditions[0].Reason = "" }, false},
-		"message":    {func(r *reported) { r.Conditions[0].Message = "" }, false},
-		"type":       {func(r *reported) { r.Conditions[0].Type = "C" }, false},
-		"one less":   {func(r *reported) { r.Conditions = r.Conditions[:1] }, false},
+		"nothing":    {func(*Status) {}, true},
+		"the order":  {func(r *Status) { r.Conditions[0], r.Conditions[1] = r.Conditions[1], r.Conditions[0] }, true},
+		"a time":     {func(r *Status) { r.Conditions[0].LastTransitionTime = metav1.Unix(2, 5) }, true},
+		"generation": {func(r *Status) { r.ObservedGeneration++ }, false},
+		"version":    {func(r *Status) { r.Version = "" }, false},
+		"status":     {func(r *Status) { r.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"reason":     {func(r *Status) { r.Conditions[0].Reason = "" }, false},
+		"message":    {func(r *Status) { r.Conditions[0].Message = "" }, false},
+		"type":       {func(r *Status) { r.Conditions[0].Type = "C" }, false},
+		"one less":   {func(r *Status) { r.Conditions = r.Conditions[:1] }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := base()
 			tc.change(&other)
-			if got := same(base(), other); got != tc.want {
+			if got := base().Same(other); got != tc.want {
 				t.Errorf("it is the same: %v, want %v", got, tc.want)
 			}
-			if got := same(other, base()); got != tc.want {
+			if got := other.Same(base()); got != tc.want {
 				t.Errorf("the other way around it is the same: %v, want %v", got, tc.want)
 			}
 		})
-	}
-}
-
-// TestForeignStatus holds that what others write into a status stays there, and that what cannot be read is an error.
-func TestForeignStatus(t *testing.T) {
-	h := newHub(t, serving("self", 100, func(c *unstructured.Unstructured) {
-		c.Object["status"] = map[string]any{
-			"manifests": []any{"a"}, "version": "1.19.0", "conditions": []any{map[string]any{"type": "Other", "status": "True", "severity": "Info"}},
-		}
-	}))
-	h.settle("self")
-	status := h.config("self").Object["status"].(map[string]any) //nolint:forcetypeassert // it is one
-	if diff := cmp.Diff([]any{"a"}, status["manifests"]); diff != "" {
-		t.Errorf("manifests (-want +got):\n%s", diff)
-	}
-	if status["version"] != "1.19.0" {
-		t.Errorf("version is %q before anything is installed", status["version"])
-	}
-	if got := h.conditions("self"); len(got) != len(api.ConditionTypes()) {
-		t.Errorf("conditions are %q", got)
-	}
-	for _, broken := range []any{"none", map[string]any{"conditions": "none"}} {
-		h = newHub(t, serving("self", 100, func(c *unstructured.Unstructured) { c.Object["status"] = broken }), serving("fleet", 100, refersToNothing, func(c *unstructured.Unstructured) {
-			c.Object["status"] = broken
-		}))
-		for _, name := range []string{"self", "fleet"} {
-			if _, err := h.reconcile(name); err == nil {
-				t.Errorf("status %v of %s is overwritten", broken, name)
-			}
-		}
-	}
-}
-
-// TestStatusOfSomethingGone holds that nobody is told of a resource that is gone.
-func TestStatusOfSomethingGone(t *testing.T) {
-	h := newHub(t, serving("fleet", 100, refersToNothing))
-	h.fail = func(string) error {
-		if h.config("fleet") != nil {
-			h.delete("fleet")
-		}
-		return nil
-	}
-	if _, err := h.reconcile("fleet"); err != nil {
-		t.Errorf("error is %v", err)
-	}
-	if told := h.told(); len(told) > 0 {
-		t.Errorf("%q is told", told)
-	}
-	if result, err := h.reconcile("fleet"); err != nil || result.RequeueAfter != 0 {
-		t.Errorf("a resource that is gone has result %v, error %v", result, err)
-	}
-}
-
-// TestVersion holds that the version is the one that the cluster has.
-func TestVersion(t *testing.T) {
-	h := newHub(t, serving("self", 100))
-	version := func() string {
-		t.Helper()
-		h.settle("self")
-		v, _, _ := unstructured.NestedString(h.config("self").Object, "status", "version")
-		return v
-	}
-	if v := version(); v != "" {
-		t.Errorf("before anything is there it is %q", v)
-	}
-	h.delivered()
-	if v := version(); v != "1.23.0" {
-		t.Errorf("when it is applied it is %q", v)
-	}
-	next := *h.bundle
-	next.Version, next.Digest = "1.24.0", "d2"
-	h.bundle = &next
-	h.unavailable()
-	if v := version(); v != "1.23.0" || h.conditions("self")[4] != "InstallSucceeded True Applied" {
-		t.Errorf("while the next one is on its way to a cluster out of sight it is %q, %q", v, h.conditions("self"))
-	}
-	h.cluster.Status.Conditions[1].Status = metav1.ConditionTrue
-	if v := version(); v != "1.23.0" {
-		t.Errorf("while the next one is on its way it is %q", v)
-	}
-	h.clock.SetTime(h.clock.Now().Add(time.Hour))
-	h.delivered()
-	if v := version(); v != "1.24.0" {
-		t.Errorf("when the next one is applied it is %q", v)
 	}
 }

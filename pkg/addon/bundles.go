@@ -55,6 +55,18 @@ func (r *RenderedBundles) OfConfig(ctx context.Context, component api.Component,
 	return r.Renderer.Render(ctx, install, r.Options)
 }
 
+// OfConfigFrom is the bundle of a KnativeServing or KnativeEventing on a cluster that has an installed version, or none when
+// that is empty. A version that the cluster cannot reach in one step is an error.
+func (r *RenderedBundles) OfConfigFrom(
+	ctx context.Context, component api.Component, name types.NamespacedName, installed string,
+) (*render.Bundle, error) {
+	bundle, err := r.OfConfig(ctx, component, name)
+	if err != nil {
+		return nil, err
+	}
+	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
+}
+
 // installedVersion is the version that the cluster has, or is on its way to; empty when it has none.
 func (r *RenderedBundles) installedVersion(addon *addonv1beta1.ManagedClusterAddOn) (string, error) {
 	name := work.FoundationName(api.Component(addon.Name))

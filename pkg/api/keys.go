@@ -33,10 +33,24 @@ const (
 	FoundationFinalizer = Prefix + "foundation"
 
 	// InstalledForAnnotation on a ManagedClusterAddOn names, as namespace/name, the KnativeServing or KnativeEventing
-	// with spec.clusterProfileRef that it was made for. It is a record: what counts is spec.configs.
+	// with spec.clusterProfileRef that it was made for. It is a record: what counts is spec.configs. On an anchor, which is
+	// made where no work agent delivers, it is what counts.
 	InstalledForAnnotation = Prefix + "installed-for"
+	// ComponentLabel on everything that is written without the work agent names the component that it belongs to. Nothing
+	// is deleted that does not have it.
+	ComponentLabel = Prefix + "component"
+	// HubAnnotation on the anchor of such an installation is the UID of the hub's namespace kube-system. With
+	// InstalledForAnnotation it says whose the installation is.
+	HubAnnotation = Prefix + "hub"
+	// AdoptAnnotation on a KnativeServing or KnativeEventing takes over a Knative that is on the cluster and not ours, when
+	// its value is "true".
+	AdoptAnnotation = Prefix + "adopt"
+
 	// InstallFinalizer on a KnativeServing or KnativeEventing holds it until what it installed is removed.
 	InstallFinalizer = Prefix + "install"
+	// DirectFinalizer on a KnativeServing or KnativeEventing holds it until what was installed without a work agent is
+	// removed.
+	DirectFinalizer = Prefix + "direct"
 )
 
 // What administrators ask for when an installation goes.

@@ -38,6 +38,10 @@ type Options struct {
 	References resolve.ReferencePolicy
 	// MaxRemoval is how many clusters of a component may lose it within an hour without confirmation.
 	MaxRemoval intstr.IntOrString
+	// LocalInstalls installs resources without a reference on the hub, if they are in the namespace that they install into.
+	LocalInstalls bool
+	// Direct are the render options of clusters without a work agent.
+	Direct render.Options
 }
 
 // setup holds what the controllers share while they are made.
@@ -46,6 +50,7 @@ type setup struct {
 	hub     *Hub
 	bundles *addon.RenderedBundles
 	finder  *target.Finder
+	local   *local
 	// trigger makes addon-framework look at an add-on again.
 	trigger func(cluster, addOn string)
 }
@@ -65,6 +70,10 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 			Policy: options.References, Operator: hub.operator.Present,
 		},
 	}
+	var err error
+	if s.local, err = newLocal(s, options); err != nil {
+		return err
+	}
 	if err := s.framework(); err != nil {
 		return err
 	}
@@ -73,7 +82,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
 			return err
 		}
-		if err := s.install(c); err != nil {
+		if err := errors.Join(s.install(c), s.direct(c)); err != nil {
 			return err
 		}
 	}
@@ -127,6 +136,7 @@ func (s *setup) install(c api.Component) error {
 		Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnsByConfig: addOns.ManagedClusterAddOns().Informer().GetIndexer(),
 		ConfigClient:   hub.ConfigClient, AddOnClient: hub.AddOnClient, Events: s.events(), Clock: clock.RealClock{},
+		Elsewhere: s.local.clusters.Serves,
 	}
 	return r.SetupWithManager(s.mgr, install.Informers{
 		Configs: hub.configInformers()[c], AddOns: addOns.ManagedClusterAddOns().Informer(),

@@ -42,6 +42,12 @@ func (l *Lab) knativePrograms() []knativeProgram {
 	return programs
 }
 
+// knativeProcess is a program that runs for a Deployment.
+type knativeProcess struct {
+	*process.Process
+	identity string
+}
+
 // knativePoll is how often the lab looks whether a program of Knative should run.
 const knativePoll = 200 * time.Millisecond
 
@@ -49,7 +55,7 @@ const knativePoll = 200 * time.Millisecond
 func (l *Lab) runKnative(ctx context.Context, c *Cluster, client kubernetes.Interface) {
 	tick := time.NewTicker(knativePoll)
 	defer tick.Stop()
-	running := map[string]*process.Process{}
+	running := map[string]*knativeProcess{}
 	for {
 		for _, k := range l.knativePrograms() {
 			err := l.reconcileKnative(ctx, c, client, k, running)
@@ -71,7 +77,7 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &netErr) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err)
 }
 
-func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernetes.Interface, k knativeProgram, running map[string]*process.Process) error {
+func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernetes.Interface, k knativeProgram, running map[string]*knativeProcess) error {
 	list, err := client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + k.deployment, LabelSelector: "app.kubernetes.io/name in (knative-serving,knative-eventing)",
 	})
@@ -87,24 +93,41 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernete
 		l.logf("%s: %s stops", c.Name, k.program)
 		return p.Stop()
 	}
-	if p != nil {
+	d := &list.Items[0]
+	identity, err := identityOf(ctx, client, d)
+	if err != nil || identity == "" {
+		return err
+	}
+	if p != nil && p.identity == identity {
 		if state, _ := p.State(); state == process.Failed { // as the kubelet would; what a test stopped stays stopped
 			return p.Start()
 		}
 		return nil
 	}
-	d := &list.Items[0]
 	ip, ready, err := k.clusterIP(ctx, client, d.Namespace)
 	if err != nil || !ready {
 		return err
 	}
-	p, err = l.startKnative(ctx, c, k, d, ip)
+	started, err := l.startKnative(ctx, c, k, d, ip)
 	if err != nil {
 		return err
 	}
-	running[k.program] = p
+	running[k.program] = &knativeProcess{Process: started, identity: identity}
 	l.logf("%s: %s runs", c.Name, k.program)
 	return nil
+}
+
+// identityOf is by what a new pod is told from an old one: the Deployment, and the account that its token is of. It is empty
+// as long as there is no account.
+func identityOf(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) (string, error) {
+	account, err := client.CoreV1().ServiceAccounts(d.Namespace).Get(ctx, d.Spec.Template.Spec.ServiceAccountName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(d.UID) + " " + string(account.UID), nil
 }
 
 func wanted(d *appsv1.Deployment) bool {

@@ -107,6 +107,11 @@ func (l *Lab) up(ctx context.Context) error {
 		if err := l.startHub(ctx); err != nil {
 			return err
 		}
+		if l.opts.HubNodes {
+			if err := l.startNodes(ctx, l.Hub); err != nil {
+				return err
+			}
+		}
 		close(hubReady)
 		return nil
 	})

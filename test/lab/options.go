@@ -13,6 +13,8 @@ type Options struct {
 	ManagedClusters int
 	// Spokes is how many clusters OCM does not manage: spoke1, spoke2, ...
 	Spokes int
+	// HubNodes gives the hub a node too, so that Knative can run on it.
+	HubNodes bool
 	// RegistrationFeatureGates are set on the hub's registration controller over ClusterProfile, DefaultClusterSet,
 	// ManagedClusterAutoApproval and ResourceCleanup, which are on.
 	RegistrationFeatureGates map[string]bool

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -45,6 +46,9 @@ type Reconciler struct {
 	AddOnClient  addonclient.Interface
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
+
+	// Elsewhere tells of a resource that another controller installs and reports on. Nil means of none.
+	Elsewhere func(*unstructured.Unstructured) bool
 
 	// conflicts remembers who was told of a conflict with the Knative Operator.
 	conflicts told
@@ -86,6 +90,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (reconcile.Result,
 	case s.deleting():
 		return reconcile.Result{}, nil
 	case r.left(s):
+		return reconcile.Result{}, nil
+	case r.Elsewhere != nil && r.Elsewhere(s.config):
 		return reconcile.Result{}, nil
 	case !s.refers:
 		return r.reportFleet(ctx, s)

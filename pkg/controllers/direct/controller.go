@@ -1,0 +1,250 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/status"
+)
+
+// Reconciler serves the resources of one component, one at a time each.
+type Reconciler struct {
+	Component api.Component
+	Configs   cache.GenericLister
+	Bundles   Bundles
+	Clusters  Clusters
+
+	Client dynamic.Interface
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	mu            sync.Mutex
+	installations map[types.NamespacedName]*installation
+}
+
+// Bundles finds what is to be installed.
+type Bundles interface {
+	// OfConfigFrom is the bundle of a resource on a cluster that has an installed version; empty means none. A version that
+	// cannot be reached in one step is an error.
+	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, installed string) (*render.Bundle, error)
+}
+
+// Clusters knows which resources are served here, and the clusters that they are installed on.
+type Clusters interface {
+	// Serves tells whether the resource is to be installed without a work agent.
+	Serves(config *unstructured.Unstructured) bool
+	// Of is the resource's cluster, also of one that is not served any more.
+	Of(ctx context.Context, config *unstructured.Unstructured) (*Target, error)
+}
+
+// Target is a cluster to install on.
+type Target struct {
+	Cluster *direct.Cluster
+	// Name is how messages call it.
+	Name string
+	// Hub is the UID of the hub's namespace kube-system.
+	Hub types.UID
+}
+
+// installation is what is remembered of one.
+type installation struct {
+	*direct.Installation
+	cluster *direct.Cluster
+}
+
+const (
+	// staleRetry is after how long a reconcile that has read an old object is done again.
+	staleRetry = time.Second
+	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first.
+	removalRetry = time.Second
+)
+
+// Reconcile brings one resource one step further and tells in its status how far it is.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	o, err := r.Configs.ByNamespace(req.Namespace).Get(req.Name)
+	if apierrors.IsNotFound(err) {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), req, err)
+	}
+	config, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return reconcile.Result{}, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), req, o)
+	}
+	result, err := r.reconcile(ctx, config)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil // what was read is old; no fault
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
+	held, leaving := slices.Contains(config.GetFinalizers(), api.DirectFinalizer), config.GetDeletionTimestamp() != nil
+	switch {
+	case leaving && held:
+		return r.remove(ctx, config)
+	case leaving, !r.Clusters.Serves(config):
+		return reconcile.Result{}, nil
+	case !held: // the change of the resource brings it back here
+		return reconcile.Result{}, r.setFinalizers(ctx, config, append(slices.Clone(config.GetFinalizers()), api.DirectFinalizer))
+	}
+	return r.install(ctx, config)
+}
+
+func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
+	t, err := r.Clusters.Of(ctx, config)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	i := r.installationOf(config, t)
+	in := &status.Installation{Held: true, Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}}
+	result, err := r.sync(ctx, config, i, in)
+	if finding, ok := refusal(err, t.Name, r.Component); ok {
+		in.Target, in.Held = finding, false
+		in.Bundle, in.Fault = nil, nil
+		err = nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, r.reporter().Installation(ctx, config, in)
+}
+
+// sync brings the cluster to what the resource asks for and fills in what is known of it.
+func (r *Reconciler) sync(
+	ctx context.Context, config *unstructured.Unstructured, i *installation, in *status.Installation,
+) (reconcile.Result, error) {
+	installed, err := i.Version(ctx, installNamespace(r.Component, config))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.Bundle, err = r.Bundles.OfConfigFrom(ctx, r.Component, nameOf(config), installed)
+	if errors.As(err, &in.Fault) {
+		in.Bundle = nil
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	out, err := i.Sync(ctx, in.Bundle, direct.SyncOptions{Adopt: isTrue(config, api.AdoptAnnotation)})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.Observation = out.Observation
+	r.tellRepairs(config, out)
+	return reconcile.Result{RequeueAfter: soonest(out.Retry, in.Observation.Settle(r.Clock.Now()))}, nil
+}
+
+func (r *Reconciler) tellRepairs(config *unstructured.Unstructured, out direct.Outcome) {
+	switch text := strings.Join(out.Repaired, "; "); {
+	case text == "":
+	case out.Loop:
+		r.Events.Eventf(config, nil, corev1.EventTypeWarning, "DriftLoop", "Repair", "%s",
+			report.Note("Somebody keeps changing what this resource installs; repairs slow down: "+text))
+	default:
+		r.Events.Eventf(config, nil, corev1.EventTypeNormal, "DriftRepaired", "Repair", "%s", report.Note("Applied again: "+text))
+	}
+}
+
+// refusal is the finding of a cluster that has the component for somebody else.
+func refusal(err error, cluster string, c api.Component) (status.Finding, bool) {
+	rival, foreign := (*direct.RivalError)(nil), (*direct.ForeignError)(nil)
+	switch {
+	case errors.As(err, &rival) && rival.SameHub:
+		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
+			"%s has %s for %s %q, which came first; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true
+	case errors.As(err, &rival):
+		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
+			"%s has %s for %s %q of another hub; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true
+	case errors.As(err, &foreign):
+		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonExistingInstallation, Message: fmt.Sprintf(
+			"%s has %s already, and it is not ours: %s; it is left alone: remove it, or set annotation %s to \"true\" to have it taken over",
+			cluster, c, listed(foreign.Objects), api.AdoptAnnotation)}, true
+	}
+	return status.Finding{}, false
+}
+
+// maxNamed is how many objects a message names.
+const maxNamed = 5
+
+func listed(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// soonest is the shorter of two waits, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// installationOf is the memory of the resource's installation, as long as the connection is the same.
+func (r *Reconciler) installationOf(config *unstructured.Unstructured, t *Target) *installation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := nameOf(config)
+	if i := r.installations[name]; i != nil && i.cluster == t.Cluster {
+		return i
+	}
+	if r.installations == nil {
+		r.installations = map[types.NamespacedName]*installation{}
+	}
+	i := &installation{cluster: t.Cluster, Installation: t.Cluster.Installation(direct.Owner{Component: r.Component, Hub: t.Hub, Name: name}, r.Clock)}
+	r.installations[name] = i
+	return i
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.installations, name)
+}
+
+func (r *Reconciler) reporter() *report.Reporter {
+	return &report.Reporter{Component: r.Component, Client: r.Client, Events: r.Events, Clock: r.Clock}
+}
+
+func nameOf(config *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+}
+
+func isTrue(config *unstructured.Unstructured, annotation string) bool {
+	return config.GetAnnotations()[annotation] == "true"
+}
+
+// installNamespace is where a resource is installed on its cluster.
+func installNamespace(c api.Component, config *unstructured.Unstructured) string {
+	if ns := config.GetAnnotations()[api.InstallNamespaceAnnotation]; ns != "" {
+		return ns
+	}
+	return c.InstallNamespace()
+}

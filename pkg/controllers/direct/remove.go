@@ -1,0 +1,89 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/status"
+)
+
+// remove takes what the resource has installed from its cluster and lets the resource go.
+func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
+	t, err := r.Clusters.Of(ctx, config)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if isTrue(config, api.ForceOrphanAnnotation) {
+		r.Events.Eventf(config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
+			"What %s has on %s stays there, as annotation %s asks; ConfigMap %q in namespace %q lists it",
+			r.Component, t.Name, api.ForceOrphanAnnotation, anchorName(r.Component, config), installNamespace(r.Component, config))
+		return reconcile.Result{}, r.release(ctx, config)
+	}
+	policy := config.GetAnnotations()[api.DeletionPolicyAnnotation]
+	waiting, err := r.installationOf(config, t).Remove(ctx, direct.RemoveOptions{
+		Namespace:     installNamespace(r.Component, config),
+		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
+		UserResources: policy == api.DeletionPolicyDeleteUserResources,
+	})
+	if rival, foreign := (*direct.RivalError)(nil), (*direct.ForeignError)(nil); errors.As(err, &rival) || errors.As(err, &foreign) {
+		return reconcile.Result{}, r.release(ctx, config) // what is there is somebody else's
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if waiting != "" {
+		return reconcile.Result{RequeueAfter: removalRetry}, r.reporter().Installation(ctx, config, &status.Installation{
+			Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}, Held: true,
+			Removing: fmt.Sprintf("removing what is installed on %s: %s", t.Name, waiting),
+		})
+	}
+	r.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", r.Component, t.Name)
+	return reconcile.Result{}, r.release(ctx, config)
+}
+
+func anchorName(c api.Component, config *unstructured.Unstructured) string {
+	name, err := direct.Owner{Component: c, Name: nameOf(config)}.AnchorName()
+	if err != nil {
+		return "" // then nothing was installed
+	}
+	return name
+}
+
+// release lets the resource go.
+func (r *Reconciler) release(ctx context.Context, config *unstructured.Unstructured) error {
+	r.forget(nameOf(config))
+	err := r.setFinalizers(ctx, config, slices.DeleteFunc(slices.Clone(config.GetFinalizers()), func(f string) bool { return f == api.DirectFinalizer }))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reconciler) setFinalizers(ctx context.Context, config *unstructured.Unstructured, finalizers []string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": config.GetResourceVersion(), "uid": config.GetUID(),
+	}})
+	if err != nil {
+		return fmt.Errorf("cannot encode the finalizers of %s %q: %w", r.Component.Kind(), nameOf(config), err)
+	}
+	_, err = r.Client.Resource(r.Component.Resource()).Namespace(config.GetNamespace()).Patch(
+		ctx, config.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot set the finalizers of %s %q: %w", r.Component.Kind(), nameOf(config), err)
+	}
+	return nil
+}

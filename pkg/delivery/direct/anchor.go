@@ -1,0 +1,169 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// inventoryKey is the anchor's key that holds the inventory.
+const inventoryKey = "inventory"
+
+// anchor is the record of an installation on its cluster.
+type anchor struct {
+	*corev1.ConfigMap
+	inventory inventory
+}
+
+// readAnchor reads the anchor; nil when there is none. It fails with a *RivalError when it is somebody else's, and with a
+// *ForeignError when nobody says whose it is.
+func (i *Installation) readAnchor(ctx context.Context, namespace string) (*anchor, error) {
+	name, err := i.owner.AnchorName()
+	if err != nil {
+		return nil, err
+	}
+	m, err := i.cluster.kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ConfigMap \"%s/%s\": %w", namespace, name, err)
+	}
+	return i.anchorOf(m)
+}
+
+func (i *Installation) anchorOf(m *corev1.ConfigMap) (*anchor, error) {
+	owner, hub := m.Annotations[api.InstalledForAnnotation], m.Annotations[api.HubAnnotation]
+	switch {
+	case owner == "":
+		return nil, &ForeignError{Objects: []string{fmt.Sprintf("ConfigMap %s/%s", m.Namespace, m.Name)}}
+	case owner != i.owner.Name.String() || hub != string(i.owner.Hub):
+		return nil, &RivalError{Owner: owner, SameHub: hub == string(i.owner.Hub)}
+	}
+	inv, err := decode(m.Data[inventoryKey])
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; delete the key to have it made anew",
+			inventoryKey, m.Namespace, m.Name, err)
+	}
+	return &anchor{ConfigMap: m, inventory: inv}, nil
+}
+
+// adoptAnchor takes over an anchor that nobody has signed, such as one of the Knative Operator. What it owns stays.
+func (i *Installation) adoptAnchor(ctx context.Context, namespace string) (*anchor, error) {
+	name, err := i.owner.AnchorName()
+	if err != nil {
+		return nil, err
+	}
+	m, err := i.cluster.kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ConfigMap \"%s/%s\": %w", namespace, name, err)
+	}
+	return &anchor{ConfigMap: m, inventory: inventory{}}, nil
+}
+
+// writeAnchor records an inventory, and for which version it is. It is a no-op where that is recorded already.
+func (i *Installation) writeAnchor(ctx context.Context, b *render.Bundle, a *anchor, inv inventory) (*anchor, error) {
+	text, err := inv.encode()
+	if err != nil {
+		return nil, err
+	}
+	want := a.DeepCopy()
+	if err := i.describeAnchor(want, b); err != nil {
+		return nil, err
+	}
+	want.Data = map[string]string{inventoryKey: text}
+	client := i.cluster.kube.CoreV1().ConfigMaps(b.Namespace)
+	switch {
+	case a.UID == "":
+		want, err = client.Create(ctx, want, metav1.CreateOptions{FieldManager: fieldManager})
+	case maps.Equal(a.Data, want.Data) && maps.Equal(a.Labels, want.Labels) && maps.Equal(a.Annotations, want.Annotations):
+		return &anchor{ConfigMap: a.ConfigMap, inventory: inv}, nil
+	default:
+		want, err = client.Update(ctx, want, metav1.UpdateOptions{FieldManager: fieldManager})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot record what is installed in namespace %q: %w", b.Namespace, err)
+	}
+	return &anchor{ConfigMap: want, inventory: inv}, nil
+}
+
+// describeAnchor gives a ConfigMap the name, labels and annotations that the Knative Operator gives its anchors, and ours.
+func (i *Installation) describeAnchor(m *corev1.ConfigMap, b *render.Bundle) error {
+	name, err := i.owner.AnchorName()
+	if err != nil {
+		return err
+	}
+	m.Namespace, m.Name = b.Namespace, name
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	maps.Copy(m.Labels, map[string]string{
+		"app.kubernetes.io/managed-by": "knative-operator",
+		"operator.knative.dev/cr-name": i.owner.Name.Name,
+		api.ComponentLabel:             string(i.owner.Component),
+	})
+	maps.Copy(m.Annotations, map[string]string{
+		anchorAnnotation:                 "true",
+		"operator.knative.dev/protected": "true",
+		"operator.knative.dev/description": "Anchor for Knative resources. Deleting this will cascade-delete all owned resources via Kubernetes GC; " +
+			"uninstall via the hub cluster CR instead.",
+		api.InstalledForAnnotation: i.owner.Name.String(),
+		api.HubAnnotation:          string(i.owner.Hub),
+		api.VersionAnnotation:      b.Version,
+	})
+	return nil
+}
+
+const (
+	anchorAnnotation = "operator.knative.dev/anchor"
+	// keepNamespaceAnnotation on an anchor says that its namespace was there before.
+	keepNamespaceAnnotation = api.Prefix + "keep-namespace"
+)
+
+// checkFree fails when the cluster has the component already, where no anchor of ours says that it is ours.
+func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
+	anchors, err := i.cluster.kube.CoreV1().ConfigMaps(b.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: api.ComponentLabel + "=" + string(b.Component),
+	})
+	if err != nil {
+		return fmt.Errorf("cannot list ConfigMaps of namespace %q: %w", b.Namespace, err)
+	}
+	for _, m := range anchors.Items {
+		if owner := m.Annotations[api.InstalledForAnnotation]; m.Annotations[anchorAnnotation] == "true" && owner != "" {
+			return &RivalError{Owner: owner, SameHub: m.Annotations[api.HubAnnotation] == string(i.owner.Hub)}
+		}
+	}
+	var foreign []string
+	for _, resource := range []string{"deployments", "statefulsets"} {
+		gvr := appsV1(resource)
+		list, err := i.cluster.metadata.Resource(gvr).Namespace(b.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "!" + api.ComponentLabel})
+		if err != nil {
+			return fmt.Errorf("cannot list %s of namespace %q: %w", resource, b.Namespace, err)
+		}
+		for _, o := range list.Items {
+			if w := slices.IndexFunc(b.Workloads, func(w render.Workload) bool {
+				return appsV1(resource) == workloadResource(w) && w.Namespace == o.Namespace && w.Name == o.Name
+			}); w >= 0 {
+				foreign = append(foreign, fmt.Sprintf("%s %s/%s", b.Workloads[w].Kind, o.Namespace, o.Name))
+			}
+		}
+	}
+	if len(foreign) > 0 {
+		slices.Sort(foreign)
+		return &ForeignError{Objects: foreign}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Installation is one component on one cluster. What it remembers saves requests; it may be forgotten at any time.
+type Installation struct {
+	cluster *Cluster
+	owner   Owner
+	clock   clock.PassiveClock
+
+	mu sync.Mutex // one pass at a time
+	// anchor is as it was last read or written; nil when it has to be read.
+	anchor *anchor
+	// written are the resource versions of what was applied: what is seen before that is old.
+	written map[render.ObjectID]string
+	// failing are the objects that could not be applied.
+	failing map[render.ObjectID]*failing
+	// repairs are the objects that somebody else has changed lately.
+	repairs repairs
+}
+
+// failing is an object that could not be applied, and when that is tried again.
+type failing struct {
+	delivery.Failure
+	digest string
+	pause  time.Duration
+	next   time.Time
+}
+
+// Installation is the installation of the owner on the cluster.
+func (c *Cluster) Installation(owner Owner, clock clock.PassiveClock) *Installation {
+	return &Installation{
+		cluster: c, owner: owner, clock: clock, written: map[render.ObjectID]string{}, failing: map[render.ObjectID]*failing{}, repairs: newRepairs(clock),
+	}
+}
+
+// SyncOptions are what a pass may do.
+type SyncOptions struct {
+	// Adopt takes over a Knative that is there and not ours.
+	Adopt bool
+}
+
+// Outcome is what a pass has found and done.
+type Outcome struct {
+	// Observation is what was seen of the bundle.
+	Observation delivery.Observation
+	// Repaired says what somebody else had changed or deleted, sorted. Loop tells that something of it is changed again and
+	// again, so that its repairs slow down.
+	Repaired []string
+	Loop     bool
+	// Retry is after how long there is something to do, unless something changes before; 0 when there is nothing.
+	Retry time.Duration
+}
+
+// Version is the exact version that the cluster has, or is on its way to; empty when it has none of this owner.
+func (i *Installation) Version(ctx context.Context, namespace string) (string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	a, err := i.current(ctx, namespace)
+	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) {
+		return "", nil
+	}
+	if err != nil || a == nil {
+		return "", err
+	}
+	return a.version(), nil
+}
+
+// Sync brings the cluster to the bundle and tells what was seen of it there. Where nothing has changed it makes no request.
+// Its errors are a *RivalError or *ForeignError, after which nothing was written, or tell that the cluster could not be
+// used; what it refuses is in the Outcome.
+func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	a, err := i.claim(ctx, b, options)
+	if err != nil {
+		return Outcome{}, err
+	}
+	seen, err := i.look(ctx, a.inventory)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p := i.plan(b, a, seen)
+	if p.inventory.finish(seen) || !p.empty() || a.version() != b.Version {
+		if a, err = i.carryOut(ctx, b, a, p); err != nil {
+			i.anchor = nil // it may be half written
+			return Outcome{}, err
+		}
+		if seen, err = i.look(ctx, a.inventory); err != nil {
+			return Outcome{}, err
+		}
+	}
+	i.anchor = a
+	out := Outcome{Observation: i.observe(b, a, seen), Retry: i.retry(p)}
+	out.Repaired, out.Loop = i.repaired(p)
+	return out, nil
+}
+
+// claim is the anchor of the installation, made if there is none and the cluster is free.
+func (i *Installation) claim(ctx context.Context, b *render.Bundle, options SyncOptions) (*anchor, error) {
+	a, err := i.current(ctx, b.Namespace)
+	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) && options.Adopt {
+		a, err = i.adoptAnchor(ctx, b.Namespace)
+	}
+	if err != nil || a != nil {
+		return a, err
+	}
+	err = i.checkFree(ctx, b)
+	if foreign := (*ForeignError)(nil); err != nil && !(errors.As(err, &foreign) && options.Adopt) {
+		return nil, err
+	}
+	existed, err := i.applyNamespace(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	a = &anchor{ConfigMap: &corev1.ConfigMap{}}
+	if existed {
+		a.Annotations = map[string]string{keepNamespaceAnnotation: "true"}
+	}
+	return i.writeAnchor(ctx, b, a, inventory{})
+}
+
+// current is the anchor as it is: remembered, unless it has changed on the cluster since.
+func (i *Installation) current(ctx context.Context, namespace string) (*anchor, error) {
+	if a := i.anchor; a != nil && a.Namespace == namespace {
+		v, err := i.cluster.see(ctx, configMaps())
+		if err != nil {
+			return nil, err
+		}
+		if s := v.get(a.Namespace, a.Name); v.before(a.ResourceVersion) || s != nil && s.ResourceVersion == a.ResourceVersion {
+			return a, nil
+		}
+	}
+	i.anchor = nil
+	return i.readAnchor(ctx, namespace)
+}
+
+// retry is after how long the first of what has failed is tried again, or the first of what has drifted repaired.
+func (i *Installation) retry(p *plan) time.Duration {
+	var waits []time.Duration
+	for _, f := range i.failing {
+		waits = append(waits, max(f.next.Sub(i.clock.Now()), time.Millisecond))
+	}
+	for _, id := range p.postponed {
+		waits = append(waits, max(i.repairs.wait(id), time.Millisecond))
+	}
+	if len(waits) == 0 {
+		return 0
+	}
+	return slices.Min(waits)
+}

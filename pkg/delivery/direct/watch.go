@@ -1,0 +1,176 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// view is what is seen of the objects of one resource that have our label.
+type view struct {
+	informer cache.SharedIndexInformer
+	stop     context.CancelFunc
+
+	mu  sync.Mutex
+	err error // of the last attempt to list or watch; nil while that works
+}
+
+// views are the views of a cluster by resource. They start with the first use.
+type views struct {
+	mu      sync.Mutex
+	started map[schema.GroupVersionResource]*view
+	closed  bool
+}
+
+const (
+	// syncTimeout is how long a first list may take.
+	syncTimeout = 20 * time.Second
+	// syncPoll is how often is looked whether it is there; it is there within milliseconds.
+	syncPoll = 20 * time.Millisecond
+)
+
+// see returns the view of a resource, with everything that there is. A cluster that does not know the resource has none:
+// the view is nil.
+func (c *Cluster) see(ctx context.Context, gvr schema.GroupVersionResource) (*view, error) {
+	v, err := c.startView(gvr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	tick := time.NewTicker(syncPoll)
+	defer tick.Stop()
+	for !v.informer.HasSynced() {
+		if err := v.lastError(); err != nil {
+			c.dropView(gvr, v) // the next one asks again
+			if apierrors.IsNotFound(err) {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+		}
+		select {
+		case <-ctx.Done():
+			c.dropView(gvr, v)
+			return nil, fmt.Errorf("cannot list %s within %s: %w", gvr.GroupResource(), syncTimeout, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return v, nil
+}
+
+func (c *Cluster) startView(gvr schema.GroupVersionResource) (*view, error) {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	if c.views.closed {
+		return nil, fmt.Errorf("cannot watch %s: the connection is closed", gvr.GroupResource())
+	}
+	if v, ok := c.views.started[gvr]; ok {
+		return v, nil
+	}
+	v := &view{informer: c.informer(gvr)}
+	if err := v.informer.SetTransform(sightOf); err != nil {
+		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+	}
+	err := v.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		v.failed(err)
+		logr.FromContextOrDiscard(ctx).V(1).Info("cannot watch", "resource", gvr.GroupResource(), "error", err.Error())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+	}
+	changed := func(o any) {
+		if v.failed(nil); c.changed != nil {
+			c.changed(componentOf(o))
+		}
+	}
+	_, err = v.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, o any) { changed(o) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	v.stop = cancel
+	go v.informer.RunWithContext(ctx)
+	c.views.started[gvr] = v
+	return v, nil
+}
+
+// componentOf is the component of an object that an informer tells of.
+func componentOf(o any) api.Component {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	if s, ok := o.(*sight); ok {
+		return api.Component(s.Labels[api.ComponentLabel])
+	}
+	return ""
+}
+
+func (c *Cluster) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
+	selected := func(o *metav1.ListOptions) { o.LabelSelector = api.ComponentLabel }
+	if needsStatus(gvr) {
+		return dynamicinformer.NewFilteredDynamicInformer(c.dynamic, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, selected).Informer()
+	}
+	return metadatainformer.NewFilteredMetadataInformer(c.metadata, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, selected).Informer()
+}
+
+func (c *Cluster) dropView(gvr schema.GroupVersionResource, v *view) {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	if c.views.started[gvr] == v {
+		v.stop()
+		delete(c.views.started, gvr)
+	}
+}
+
+func (v *view) failed(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.err = err
+}
+
+func (v *view) lastError() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+// get is what was last seen of an object; nil when it was not there.
+func (v *view) get(namespace, name string) *sight {
+	key := name
+	if namespace != "" {
+		key = namespace + "/" + name
+	}
+	o, exists, err := v.informer.GetStore().GetByKey(key)
+	if err != nil || !exists {
+		return nil
+	}
+	s, _ := o.(*sight)
+	return s
+}
+
+// before tells that the view has not come as far as a resource version.
+func (v *view) before(version string) bool {
+	return older(v.informer.LastSyncResourceVersion(), version)
+}
+
+// older compares resource versions; what is no version is as old as any.
+func older(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}

@@ -268,6 +268,7 @@ func (l local) repairs(t *testing.T) {
 			eventually(t, "it is undone", time.Minute, tc.restored)
 			t.Logf("undone after %s", time.Since(start).Round(10*time.Millisecond))
 			l.ready(t, api.Serving, "first")
+			t.Logf("ready after %s", time.Since(start).Round(10*time.Millisecond))
 		})
 	}
 	event(t, l.team, "DriftRepaired")

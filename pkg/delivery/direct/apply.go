@@ -35,7 +35,10 @@ func (i *Installation) carryOut(ctx context.Context, b *render.Bundle, a *anchor
 		return nil, err
 	}
 	inv := maps.Clone(p.inventory)
-	applyErr := i.applyAll(ctx, a, p, inv)
+	applyErr := i.prune(ctx, p.unblock, inv)
+	if applyErr == nil {
+		applyErr = i.applyAll(ctx, a, p, inv)
+	}
 	if applyErr == nil && !i.blocked() {
 		applyErr = i.prune(ctx, p.prune, inv)
 	}

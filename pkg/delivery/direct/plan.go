@@ -16,6 +16,10 @@ import (
 type plan struct {
 	// apply are the objects to be applied, by stage.
 	apply [stages][]item
+	// missing are those of them that are not on the cluster, as far as is known.
+	missing map[render.ObjectID]bool
+	// unblock are the entries of webhook configurations that go before anything is applied.
+	unblock []entry
 	// prune are the entries of objects that are not wanted any more.
 	prune []entry
 	// inventory is what is recorded before anything is done.
@@ -42,9 +46,10 @@ const (
 
 // plan compares what should be with what was recorded and seen.
 func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
-	p := &plan{inventory: inventory{}, drifted: map[render.ObjectID]deviation{}}
+	p := &plan{inventory: inventory{}, drifted: map[render.ObjectID]deviation{}, missing: map[render.ObjectID]bool{}}
 	wanted := map[render.ObjectID]bool{}
-	for _, it := range items(b, a.UID) {
+	all := items(b, a.UID)
+	for _, it := range all {
 		wanted[it.id] = true
 		e, recorded := a.inventory[it.id]
 		if !recorded {
@@ -71,6 +76,7 @@ func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
 			p.prune = append(p.prune, e)
 		}
 	}
+	i.unblock(all, a, p)
 	for id := range i.failing {
 		if !wanted[id] {
 			delete(i.failing, id)
@@ -97,6 +103,7 @@ func (i *Installation) due(it *item, e *entry, seen sights, p *plan) bool {
 			p.drifted[it.id] = d
 		}
 	}
+	p.missing[it.id] = e.Digest == "" || p.drifted[it.id] == gone
 	f := i.failing[it.id]
 	return f == nil || f.digest != it.digest || !i.clock.Now().Before(f.next)
 }

@@ -366,8 +366,8 @@ func (l local) userResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.gone(t, api.Serving, "first")
-	if left := l.left(t); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
+	if deployments := l.list(t, "apps", "v1", "deployments"); len(deployments) > 0 {
+		t.Errorf("%d Deployments are left", len(deployments))
 	}
 	for _, crd := range l.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions") {
 		if strings.HasSuffix(crd.GetName(), "serving.knative.dev") {

@@ -17,8 +17,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// sweptKinds are the kinds of Kubernetes that Knative's releases have objects of, by resource, with what would stay behind
-// when the anchor is gone: what it does not own.
+// sweptKinds are kinds of Kubernetes that Knative's releases have objects of, by resource. Namespaces are not among them:
+// without the anchor nobody knows who made them.
 func sweptKinds() map[schema.GroupVersionResource]string {
 	return map[schema.GroupVersionResource]string{
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}:               "CustomResourceDefinition",
@@ -31,7 +31,6 @@ func sweptKinds() map[schema.GroupVersionResource]string {
 		{Group: "apps", Version: "v1", Resource: "deployments"}:                                             "Deployment",
 		{Group: "apps", Version: "v1", Resource: "statefulsets"}:                                            "StatefulSet",
 		{Version: "v1", Resource: "services"}:                                                               "Service",
-		{Version: "v1", Resource: "namespaces"}:                                                             "Namespace",
 	}
 }
 

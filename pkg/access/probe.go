@@ -1,0 +1,126 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Identity is what a cluster says about itself.
+type Identity struct {
+	// Version is that of its API server.
+	Version string
+	// UID is that of Namespace kube-system, which no other cluster has.
+	UID types.UID
+}
+
+// maxProbed is far more than the answers to Probe have.
+const maxProbed = 1 << 20
+
+// What a cluster says ends up in messages and names, and is no more to be trusted than its profile.
+var (
+	versionText = regexp.MustCompile(`^v\d{1,4}\.\d{1,4}[\w.+-]{0,64}$`)
+	uidText     = regexp.MustCompile(`^[\w-]{1,64}$`)
+)
+
+// Probe proves that the connection works, with the credential, and says where it leads. See Session for the error.
+func (s *Session) Probe(ctx context.Context) (Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.conn.opts.Cluster.ProbeTimeout)
+	defer cancel()
+	var about version.Info
+	if err := s.get(ctx, &about, "version"); err != nil {
+		return Identity{}, err
+	}
+	if !versionText.MatchString(about.GitVersion) {
+		return Identity{}, s.conn.endpoint.notKubernetes("/version").of(s.profile)
+	}
+	var namespace struct {
+		Metadata struct {
+			Name string    `json:"name"`
+			UID  types.UID `json:"uid"`
+		} `json:"metadata"`
+	}
+	if err := s.get(ctx, &namespace, "api", "v1", "namespaces", "kube-system"); err != nil {
+		return Identity{}, err
+	}
+	if namespace.Metadata.Name != "kube-system" || !uidText.MatchString(string(namespace.Metadata.UID)) {
+		return Identity{}, s.conn.endpoint.notKubernetes("/api/v1/namespaces/kube-system").of(s.profile)
+	}
+	return Identity{Version: about.GitVersion, UID: namespace.Metadata.UID}, nil
+}
+
+// get reads an object. The error is as Probe's.
+func (s *Session) get(ctx context.Context, into any, path ...string) error {
+	at := s.conn.endpoint
+	url := at.base.JoinPath(path...)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), http.NoBody)
+	if err != nil {
+		return connectionFailed("correct it in status.accessProviders", "the address of %s is not one", at).because(err).of(s.profile)
+	}
+	req.Header.Set("Accept", "application/json")
+	answer, err := s.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	where := "/" + path[len(path)-1]
+	if answer.StatusCode != http.StatusOK {
+		return s.conn.asSeen(at.declined(answer.StatusCode, where)).of(s.profile)
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxProbed+1))
+	if err != nil {
+		return s.unread(ctx, err)
+	}
+	if len(data) > maxProbed || json.Unmarshal(data, into) != nil {
+		return at.notKubernetes(where).of(s.profile)
+	}
+	return nil
+}
+
+// unread is for an answer that broke off.
+func (s *Session) unread(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("ClusterProfile %s: %w", s.profile, ctx.Err())
+	}
+	return s.conn.asSeen(s.conn.endpoint.explain(err)).of(s.profile)
+}
+
+// declined says what a status other than 200 means for Probe.
+func (e *endpoint) declined(status int, where string) *fault {
+	if f := e.refused(status); f != nil {
+		return f
+	}
+	switch {
+	case status == http.StatusForbidden && where == "/version":
+		return connectionFailed("bind ClusterRole system:public-info-viewer to it on the cluster",
+			"%s knows the credential of access provider %q, which may not read /version (403)", e, e.provider)
+	case status == http.StatusForbidden:
+		return connectionFailed("give it the permissions of the documentation on the cluster; get of that Namespace is the first",
+			"%s knows the credential of access provider %q, which may not get Namespace kube-system (403)", e, e.provider)
+	case status >= 300 && status < 400:
+		return connectionFailed("publish the address that it redirects to in status.accessProviders",
+			"%s redirects to another address (HTTP status %d), which does not get the credential", e, status)
+	case status == http.StatusTooManyRequests:
+		return e.silence("nothing to do unless it stays so; then see who else asks it that much",
+			"%s has too many requests (429)", e)
+	case status >= http.StatusInternalServerError:
+		return e.silence("check the cluster's API server", "%s fails with HTTP status %d", e, status)
+	default:
+		return e.notKubernetes(where)
+	}
+}
+
+// notKubernetes is for answers that no API server gives.
+func (e *endpoint) notKubernetes(where string) *fault {
+	return connectionFailed("correct the address in status.accessProviders, with the path if there is one",
+		"%s answers, but not as a Kubernetes API server does (at %s)", e, where)
+}

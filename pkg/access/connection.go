@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 
 	"k8s.io/client-go/util/flowcontrol"
-
-	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // connection is what profiles share that say the same: one credential, one transport, one set of limits.
@@ -93,8 +91,11 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 // enter waits for the turn of a request.
 func (c *connection) enter(ctx context.Context) error {
 	if err := c.limiter.Wait(ctx); err != nil {
-		// The limiter does not wait when the turn would come after the deadline, and says so in its own words.
-		return errors.Join(context.DeadlineExceeded, ctx.Err())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// The limiter does not wait for a turn after the deadline, and says so in its own words.
+		return fmt.Errorf("the turn of the request comes too late: %w", context.DeadlineExceeded)
 	}
 	select {
 	case c.slots <- struct{}{}:
@@ -122,10 +123,13 @@ func (c *connection) attempt(req *http.Request, alive func() *fault) (*http.Resp
 		if err != nil {
 			return nil, c.failed(req.Context(), credential, err)
 		}
-		if answer.StatusCode != http.StatusUnauthorized || again || (req.Body != nil && req.GetBody == nil) {
+		if answer.StatusCode != http.StatusUnauthorized || again {
 			return answer, nil
 		}
 		c.wallet.drop(credential)
+		if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+			return answer, nil
+		}
 		// Read, so that the connection can be used again; what it says is of no use.
 		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10)
 		_ = answer.Body.Close()
@@ -135,7 +139,7 @@ func (c *connection) attempt(req *http.Request, alive func() *fault) (*http.Resp
 // prepare makes the request that is sent: the caller's own is not changed.
 func (c *connection) prepare(req *http.Request, with *credential, again bool) (*http.Request, error) {
 	out := req.Clone(req.Context())
-	if again && req.Body != nil {
+	if again && req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {
 			return nil, fmt.Errorf("cannot send the request again: %w", err)
@@ -179,7 +183,7 @@ func (c *connection) asSeen(f *fault) *fault {
 func (c *connection) report(turn ticket, answer *http.Response, err error) {
 	f, isFault := err.(*fault) //nolint:errorlint // attempt returns it as it is
 	switch {
-	case isFault && f.reason != api.ReasonClusterProviderClosed:
+	case isFault && !f.ours:
 		c.breaker.fail(turn, f)
 	case err != nil:
 		c.breaker.pass(turn)

@@ -23,6 +23,6 @@
 // execConfig.env. Static secrets of the manager, such as AWS_SECRET_ACCESS_KEY, are not among them: whoever wants a
 // plugin to have one names it in execConfig.env.
 //
-// Before Run of a plugin, profiles may add arguments and variables where the provider's policies say so, but never a
+// Profiles may add arguments and variables where the provider's policies say so, but never a
 // variable that decides what the plugin's process loads, whom it trusts or whom it asks (guardedVariable).
 package access

@@ -36,6 +36,8 @@ type fault struct {
 	silent bool
 	// decided tells that trying again at once would not help.
 	decided bool
+	// ours tells that it says nothing about the cluster.
+	ours bool
 }
 
 func (f *fault) Error() string { return f.what + "; " + f.next }
@@ -68,6 +70,7 @@ func connectionFailed(next, format string, args ...any) *fault {
 func closed() *fault {
 	return &fault{
 		reason: api.ReasonClusterProviderClosed, what: "the add-on's manager is stopping", next: "the next manager goes on",
+		ours: true,
 	}
 }
 
@@ -77,5 +80,6 @@ func replaced() *fault {
 		reason: api.ReasonRemoteClusterStale,
 		what:   "the ClusterProfile, its access provider or the plugin changed or went away while the connection was in use",
 		next:   "nothing to do, the next attempt uses what is there then",
+		ours:   true,
 	}
 }

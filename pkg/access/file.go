@@ -27,7 +27,7 @@ const (
 type FileOptions struct {
 	// Interval is how often Start reads the file; 0 is 10 seconds.
 	Interval time.Duration
-	// Changed is called after a state that differs from the one before, by one goroutine at a time.
+	// Changed is called after a state that differs from the one before, by one goroutine at a time. It must not call Reload.
 	Changed func(FileState)
 	// Clock is for tests.
 	Clock clock.WithTicker

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
@@ -72,7 +73,7 @@ func (s *Session) get(ctx context.Context, into any, path ...string) error {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	where := "/" + path[len(path)-1]
+	where := "/" + strings.Join(path, "/")
 	if answer.StatusCode != http.StatusOK {
 		return s.conn.asSeen(at.declined(answer.StatusCode, where)).of(s.profile)
 	}

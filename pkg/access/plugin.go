@@ -61,8 +61,11 @@ func (p *runner) run(ctx context.Context, r *recipe, started func()) (*credentia
 	cmd.WaitDelay = pipeDelay
 
 	err := cmd.Start()
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return nil, r.notStarted(err)
+	}
+	if err != nil {
+		return nil, r.ended(ctx, err, stdout, stderr)
 	}
 	err = cmd.Wait()
 	// Whatever it left behind.

@@ -42,7 +42,7 @@ var (
 // scrub is the beginning of a text, on one line and not long, up to the first thing that may be a secret. The known
 // values are secrets wherever they stand.
 func scrub(text string, known []string) string {
-	text = volatileText.ReplaceAllString(oneLine(text, len(text)), "")
+	text = oneLine(text, len(text))
 	end := len(text)
 	cut := func(at int) {
 		if at >= 0 {
@@ -68,11 +68,11 @@ func scrub(text string, known []string) string {
 			cut(strings.Index(text, value))
 		}
 	}
-	out := strings.TrimSpace(text[:end])
+	out := oneLine(volatileText.ReplaceAllString(text[:end], ""), maxShown)
 	if end == len(text) {
-		return shorten(out, maxShown)
+		return out
 	}
-	return strings.TrimSpace(shorten(out, maxShown) + " " + withheld)
+	return strings.TrimSpace(out + " " + withheld)
 }
 
 // nameEnd is where a match of secretName stops being harmless.

@@ -25,7 +25,7 @@ type connection struct {
 	breaker *breaker
 	limiter flowcontrol.RateLimiter
 	slots   chan struct{}
-	// seen tells that the cluster has answered.
+	// seen tells that the cluster has answered a Probe.
 	seen atomic.Bool
 
 	mu            sync.Mutex
@@ -119,8 +119,12 @@ func (c *connection) attempt(req *http.Request, alive func() *fault) (*http.Resp
 		if err != nil {
 			return nil, err
 		}
-		answer, err := c.transportFor(credential).RoundTrip(out)
+		transport := c.transportFor(credential)
+		answer, err := transport.RoundTrip(out)
 		if err != nil {
+			if proxy, wrong := transport.Proxy(out); proxy == nil && wrong == nil && brokenOff(err) {
+				err = c.second(req.Context(), credential, err)
+			}
 			return nil, c.failed(req.Context(), credential, err)
 		}
 		if answer.StatusCode != http.StatusUnauthorized || again {
@@ -171,6 +175,17 @@ func (c *connection) failed(ctx context.Context, with *credential, err error) er
 	return c.asSeen(f)
 }
 
+// second is a second opinion on why the server closed the connection.
+func (c *connection) second(ctx context.Context, with *credential, first error) error {
+	if c.endpoint.base.Scheme != "https" {
+		return first
+	}
+	if why := c.endpoint.ask(ctx, &c.opts.Cluster, with.certificate); certificateRefused(why) {
+		return why
+	}
+	return first
+}
+
 // asSeen tells a cluster that never answered from one that does not any more.
 func (c *connection) asSeen(f *fault) *fault {
 	if c.seen.Load() {
@@ -192,7 +207,6 @@ func (c *connection) report(turn ticket, answer *http.Response, err error) {
 			c.breaker.fail(turn, c.asSeen(f))
 			return
 		}
-		c.seen.Store(true)
 		c.breaker.succeed(turn)
 	}
 }

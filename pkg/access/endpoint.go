@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -79,8 +78,7 @@ func (e *endpoint) serverName() string {
 	return e.base.Hostname()
 }
 
-// transport makes connections with a client certificate, or without one.
-func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate) *http.Transport {
+func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: e.authorities, ServerName: e.tlsServerName,
 		// Only where the administrator allowed it.
@@ -89,9 +87,14 @@ func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate
 	if certificate != nil {
 		config.Certificates = []tls.Certificate{*certificate}
 	}
-	dialer := &net.Dialer{Timeout: limits.DialTimeout, KeepAlive: 30 * time.Second}
+	return config
+}
+
+// transport makes connections with a client certificate, or without one.
+func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate) *http.Transport {
+	dialer := &net.Dialer{Timeout: limits.DialTimeout}
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: limits.DialTimeout,
+		DialContext: dialer.DialContext, TLSClientConfig: e.tlsConfig(certificate), TLSHandshakeTimeout: limits.DialTimeout,
 		ResponseHeaderTimeout: limits.AnswerTimeout, DisableCompression: e.disableCompression,
 		MaxIdleConnsPerHost: limits.InFlight,
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
@@ -106,4 +109,28 @@ func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate
 	}
 	// Without a proxy of its own, that of the environment; and HTTP/2 with pings, which find out that a connection is dead.
 	return utilnet.SetTransportDefaults(transport)
+}
+
+// ask finds out why the server closes connections. Since TLS 1.3 a client is told of what is wrong with its certificate
+// only after it has begun to send, and may notice the closed connection first.
+func (e *endpoint) ask(ctx context.Context, limits *ClusterLimits, certificate *tls.Certificate) error {
+	ctx, cancel := context.WithTimeout(ctx, limits.DialTimeout)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: e.tlsConfig(certificate)}).DialContext(ctx, "tcp", e.address())
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+// address is what to dial.
+func (e *endpoint) address() string {
+	port := e.base.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(e.base.Hostname(), port)
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"syscall"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -54,7 +56,7 @@ func (e *endpoint) proxyRefused(status int) *fault {
 }
 
 func (e *endpoint) explainTLS(err error) *fault {
-	if errors.Is(err, http.ErrSchemeMismatch) {
+	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(record.RecordHeader[:]) == "HTTP/" {
 		return connectionFailed("correct the address in status.accessProviders", "%s does not speak TLS", e)
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
@@ -72,9 +74,9 @@ func (e *endpoint) explainTLS(err error) *fault {
 		}
 		return connectionFailed("let the cluster have a certificate for servers", "the certificate of %s is not valid", e)
 	}
-	if wrong, ok := errors.AsType[*net.OpError](err); ok && wrong.Op == "remote error" {
-		f := connectionFailed("see whether the access provider's client certificate is of an authority that the cluster trusts, and not expired",
-			"%s refuses the TLS connection, probably because of the client certificate", e)
+	if certificateRefused(err) {
+		f := connectionFailed("see whether the cluster wants one, of which authority, and when that of the access provider expires",
+			"%s refuses the client certificate, or that there is none", e)
 		f.decided = true
 		return f
 	}
@@ -87,8 +89,18 @@ func (e *endpoint) explainTLS(err error) *fault {
 func isTLS(err error) bool {
 	_, record := errors.AsType[tls.RecordHeaderError](err)
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	alert, ok := errors.AsType[*net.OpError](err)
-	return record || verification || (ok && alert.Op == "local error")
+	return record || verification || isAlert(err, "local error") || isAlert(err, "remote error")
+}
+
+// certificateRefused tells that the server ended TLS because of the client's certificate.
+func certificateRefused(err error) bool {
+	return isAlert(err, "remote error") && strings.Contains(err.Error(), "certificate")
+}
+
+// isAlert tells that one side ended TLS with an alert. There is no type for these but their words.
+func isAlert(err error, side string) bool {
+	wrong, ok := errors.AsType[*net.OpError](err)
+	return ok && wrong.Op == side
 }
 
 func (e *endpoint) explainSilence(err error) *fault {
@@ -109,11 +121,18 @@ func (e *endpoint) explainSilence(err error) *fault {
 	case errors.Is(err, context.DeadlineExceeded), isNet && timeout.Timeout():
 		return e.silence("check the cluster, and firewalls and network policies between hub and cluster",
 			"%s does not answer in time", e)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case brokenOff(err):
 		return e.silence("see what answers at the address, and whether something between hub and cluster breaks connections",
 			"%s closes the connection without an answer", e)
 	}
 	return nil
+}
+
+// brokenOff tells that the other side closed the connection. HTTP/2 has no type for one that was closed at once.
+func brokenOff(err error) bool {
+	return strings.Contains(err.Error(), "http2: client conn could not be established") || slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}, func(how error) bool {
+		return errors.Is(err, how)
+	})
 }
 
 // refused is the fault of a status that says something about the connection, nil for others.

@@ -12,6 +12,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -183,7 +185,8 @@ func newSpoke(t testing.TB, change ...func(*spoke)) *spoke {
 	t.Helper()
 	s := &spoke{ca: issue(t, nil, nil), tokens: map[string]bool{goodToken: true}}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.Config.ErrorLog = nil
+	// What clients refuse is told by their errors.
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.EnableHTTP2 = true
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{issue(t, s.ca, func(c *x509.Certificate) { c.IsCA = false }).pair}}
 	for _, c := range change {

@@ -56,6 +56,7 @@ func (s *Session) Probe(ctx context.Context) (Identity, error) {
 	if namespace.Metadata.Name != "kube-system" || !uidText.MatchString(string(namespace.Metadata.UID)) {
 		return Identity{}, s.conn.endpoint.notKubernetes("/api/v1/namespaces/kube-system").of(s.profile)
 	}
+	s.conn.seen.Store(true)
 	return Identity{Version: about.GitVersion, UID: namespace.Metadata.UID}, nil
 }
 

@@ -31,6 +31,7 @@ type connection struct {
 	mu            sync.Mutex
 	transport     *http.Transport
 	certificateID string
+	closed        bool
 
 	// users are the sessions that have it; under the lock of Sessions.
 	users int
@@ -64,7 +65,7 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 	if err := c.enter(req.Context()); err != nil {
 		return nil, err
 	}
-	leave := sync.OnceFunc(func() { <-c.slots })
+	leave := sync.OnceFunc(func() { <-c.slots; c.tidy() })
 	turn, f := c.breaker.admit()
 	if f != nil {
 		leave()
@@ -230,8 +231,17 @@ func (c *connection) transportFor(with *credential) *http.Transport {
 func (c *connection) close() {
 	c.wallet.close()
 	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.tidy()
+}
+
+// tidy closes what is idle once nobody uses the connection any more. It is called after each request: in HTTP/2, what is
+// idle later than the end does not close by itself.
+func (c *connection) tidy() {
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.transport != nil {
+	if c.closed && c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
 }

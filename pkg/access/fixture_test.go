@@ -244,8 +244,9 @@ func (s *spoke) cluster() clientcmdv1.Cluster {
 // options are quick and do not depend on chance.
 func options(change ...func(*Options)) Options {
 	o := Options{
-		Jitter: func() float64 { return 0.5 },
-		Plugin: PluginLimits{Timeout: 30 * time.Second},
+		Jitter:  func() float64 { return 0.5 },
+		Plugin:  PluginLimits{Timeout: 30 * time.Second},
+		Cluster: ClusterLimits{QPS: 1000, Burst: 1000},
 	}
 	for _, c := range change {
 		c(&o)

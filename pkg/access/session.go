@@ -115,7 +115,7 @@ func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, f
 	}
-	w.end = func() { s.delist(w); cancel() }
+	w.end = func() { s.delist(w); cancel(); s.conn.tidy() }
 	answer, err := s.conn.roundTrip(req.WithContext(ctx), s.ended)
 	if err != nil {
 		w.end()

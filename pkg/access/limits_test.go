@@ -1,0 +1,175 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package access
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+)
+
+func TestRequestsTakeTurns(t *testing.T) {
+	var at, most atomic.Int64
+	arrived, leave := make(chan struct{}, 100), make(chan struct{})
+	s := newSpoke(t, func(s *spoke) {
+		s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if isWatch(r) {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				return true
+			}
+			most.Store(max(most.Load(), at.Add(1)))
+			arrived <- struct{}{}
+			<-leave
+			at.Add(-1)
+			return false
+		}
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(func(o *Options) { o.Cluster.InFlight = 3 }))
+	// Watches do not count.
+	for range 5 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/watched?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := session.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close() //nolint:errcheck // the test is over
+	}
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			if _, _, err := ask(t.Context(), session, http.MethodGet, "/version", ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-arrived
+	}
+	// Who waits may give up, and that says nothing about the cluster.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := ask(ctx, session, http.MethodGet, "/version", "")
+	if _, told := errors.AsType[*Error](err); told || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(leave)
+	all.Wait()
+	if most.Load() != 3 {
+		t.Errorf("%d at once, want 3", most.Load())
+	}
+}
+
+func TestRequestsAreLimitedPerSecond(t *testing.T) {
+	s := newSpoke(t)
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()),
+		options(func(o *Options) { o.Cluster.QPS, o.Cluster.Burst = 0.0001, 2 }))
+	if _, err := session.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := session.Probe(t.Context())
+	if _, told := errors.AsType[*Error](err); told || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "fleet/p") {
+		t.Errorf("got %v", err)
+	}
+	if !session.RetryAt().IsZero() || s.requests.Load() != 2 {
+		t.Error("our own limit counts against the cluster, or does not limit")
+	}
+}
+
+func TestAnswersAreLimited(t *testing.T) {
+	s := newSpoke(t, func(s *spoke) {
+		s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			_, _ = io.WriteString(w, r.URL.Query().Get("text"))
+			return true
+		}
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(func(o *Options) { o.Cluster.MaxAnswer = 5 }))
+	if _, got, err := ask(t.Context(), session, http.MethodGet, "/?text=12345", ""); got != "12345" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, got, err := ask(t.Context(), session, http.MethodGet, "/?text=123456", ""); err == nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestACallerWhoGivesUpSaysNothing(t *testing.T) {
+	arrived := make(chan struct{})
+	s := newSpoke(t, func(s *spoke) {
+		s.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			return true
+		}
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(func(o *Options) { o.Breaker.Threshold = 1 }))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err := session.Probe(ctx)
+	if _, told := errors.AsType[*Error](err); told || !errors.Is(err, context.Canceled) || !session.RetryAt().IsZero() {
+		t.Errorf("got %v, asked again at %v", err, session.RetryAt())
+	}
+}
+
+// TestOneClusterDoesNotHoldUpOthers holds that clusters and plugins which hang cost the others nothing.
+func TestOneClusterDoesNotHoldUpOthers(t *testing.T) {
+	s := newSpoke(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	state := providers(plugin(t, tokenScript(goodToken))).State()
+	hangs := providers(plugin(t, "while [ ! -e "+gate+" ]; do sleep 0.05; done\n"+tokenScript(goodToken))).State()
+	hangs.Providers[0].Name = "hangs"
+	state.Providers = append(state.Providers, hangs.Providers[0])
+	source := &fakeSource{}
+	source.set(state)
+	sessions := NewSessions(source, options(func(o *Options) { o.Plugin.Parallel = 2 }))
+	defer sessions.Close()
+
+	release := make(chan struct{})
+	hole := profile("hole", clientcmdv1.Cluster{Server: listener(t, func(c net.Conn) { <-release; _ = c.Close() }), CertificateAuthorityData: s.ca.pem})
+	slow := profile("slow", s.cluster())
+	slow.Status.AccessProviders[0].Name = "hangs"
+	var dead atomic.Int64
+	var all sync.WaitGroup
+	for _, p := range []*Session{must(t, sessions, hole), must(t, sessions, slow)} {
+		for range 20 {
+			dead.Add(1)
+			all.Go(func() {
+				_, _ = p.Probe(t.Context())
+				dead.Add(-1)
+			})
+		}
+	}
+	waitUntil(t, func() bool { return len(sessions.plugins.slots) > 0 })
+	for i := range 20 {
+		cluster := s.cluster()
+		// Each has a connection of its own.
+		cluster.Extensions = []clientcmdv1.NamedExtension{extension(extensionConfig, strconv.Itoa(i))}
+		if _, err := must(t, sessions, profile("good", cluster)).Probe(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if dead.Load() == 0 {
+		t.Error("nothing hung: the test shows nothing")
+	}
+	close(release)
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}

@@ -101,10 +101,11 @@ func TestBreakerLetsOneTry(t *testing.T) {
 func TestBreakerPausesLongerAndLonger(t *testing.T) {
 	b, now := newBreaker()
 	f := providerFailed("", "failed")
-	for i, want := range []time.Duration{5, 10, 20, 40, 60, 60, 60} {
+	for i, seconds := range []int{5, 10, 20, 40, 60, 60, 60} {
+		want := time.Duration(seconds) * time.Second
 		b.fail(let(t, b), f)
-		if got := b.retryAt().Sub(now.Now()); got != want*time.Second {
-			t.Errorf("pause %d is %v, want %v", i, got, want*time.Second)
+		if got := b.retryAt().Sub(now.Now()); got != want {
+			t.Errorf("pause %d is %v, want %v", i, got, want)
 		}
 		now.SetTime(b.retryAt())
 	}

@@ -18,13 +18,14 @@ import (
 func TestCanary(t *testing.T) {
 	const canary = "c4n4ry-T0k3n"
 	answer := `{"apiVersion":"` + execV1 + `","kind":"ExecCredential","status":{"token":"` + canary + `"}}`
+	quoted := "'" + answer + "'"
 	key := issue(t, nil, func(c *x509.Certificate) { c.IPAddresses = nil })
 	scripts := map[string]string{
-		"refused by the server":      "echo " + shellQuote(answer),
-		"on both":                    "echo " + shellQuote(answer) + "; echo 'this is " + canary + "' >&2; exit 1",
-		"on both, then a hang":       "echo " + shellQuote(answer) + "; echo 'this is " + canary + "' >&2; sleep 600",
+		"refused by the server":      "echo " + quoted,
+		"on both":                    "echo " + quoted + "; echo 'this is " + canary + "' >&2; exit 1",
+		"on both, then a hang":       "echo " + quoted + "; echo 'this is " + canary + "' >&2; sleep 600",
 		"on stderr, named":           "echo 'error: token: " + canary + "' >&2; exit 1",
-		"on stderr, as JSON":         "echo " + shellQuote(answer) + " >&2; exit 1",
+		"on stderr, as JSON":         "echo " + quoted + " >&2; exit 1",
 		"of the configuration":       "echo \"cannot log in with $CANARY\" >&2; exit 1",
 		"of the arguments":           "echo \"cannot run with $*\" >&2; exit 1",
 		"in garbage":                 "echo " + canary,
@@ -35,7 +36,7 @@ func TestCanary(t *testing.T) {
 		"that no header can have":    "echo '{\"apiVersion\":\"" + execV1 + "\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"" + canary + "\\u0001x\"}}'",
 		"in a key that is no key":    "echo '{\"apiVersion\":\"" + execV1 + "\",\"kind\":\"ExecCredential\",\"status\":{\"clientKeyData\":\"" + canary + "\",\"clientCertificateData\":" + asJSON(t, canary) + "}}'",
 		"in a key":                   "cat <<'END' >&2\n" + string(key.keyPEM) + "END\nexit 1",
-		"in what the server repeats": "echo " + shellQuote(answer),
+		"in what the server repeats": "echo " + quoted,
 	}
 	for name, script := range scripts {
 		t.Run(name, func(t *testing.T) {
@@ -58,11 +59,10 @@ func TestCanary(t *testing.T) {
 				t.Fatal("no error")
 			}
 			secrets := []string{canary, strings.Split(string(key.keyPEM), "\n")[1]}
-			for _, shown := range append(everything(err), fmt.Sprintf("%v %+v %#v %s", session, session, session, session)) {
-				for _, secret := range secrets {
-					if strings.Contains(shown, secret) {
-						t.Errorf("%s is in %s", secret, shown)
-					}
+			shown := strings.Join(append(everything(err), fmt.Sprintf("%v %+v %#v %s", session, session, session, session)), "\n")
+			for _, secret := range secrets {
+				if strings.Contains(shown, secret) {
+					t.Errorf("%s is in %s", secret, shown)
 				}
 			}
 		})

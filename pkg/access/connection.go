@@ -163,7 +163,7 @@ func (c *connection) prepare(req *http.Request, with *credential, again bool) (*
 
 // failed says why there was no answer. A caller who gave up says nothing about the cluster; a caller's deadline does.
 func (c *connection) failed(ctx context.Context, with *credential, err error) error {
-	switch ctx.Err() { //nolint:errorlint // a context's own error is never wrapped
+	switch ctx.Err() {
 	case context.Canceled:
 		return ctx.Err()
 	case context.DeadlineExceeded:

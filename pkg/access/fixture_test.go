@@ -276,9 +276,6 @@ func asJSON(t testing.TB, value any) string {
 	return string(data)
 }
 
-// shellQuote quotes for a script.
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
 // deadAddress is one where nobody listens.
 func deadAddress(t testing.TB) string {
 	t.Helper()

@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	kubejson "sigs.k8s.io/json"
-
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	clientauthv1beta1 "k8s.io/client-go/pkg/apis/clientauthentication/v1beta1"
+	kubejson "sigs.k8s.io/json"
 )
 
 // Provider is an access provider of the file of --clusterprofile-provider-file. The fields are those of

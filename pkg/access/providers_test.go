@@ -108,15 +108,14 @@ func TestBadProviderFilesAreRefused(t *testing.T) {
 			if err == nil {
 				t.Fatalf("got %v, want an error", got)
 			}
+			holds := func(text string) bool { return strings.Contains(err.Error(), text) }
 			for _, want := range tc.want {
-				if !strings.Contains(err.Error(), want) {
+				if !holds(want) {
 					t.Errorf("%q does not tell %q", err, want)
 				}
 			}
-			for _, secret := range []string{"s3cr3t-value", "77778888"} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("%q repeats a value", err)
-				}
+			if holds("s3cr3t-value") || holds("77778888") {
+				t.Errorf("%q repeats a value", err)
 			}
 			if strings.ContainsAny(err.Error(), "\n\r") {
 				t.Errorf("%q is more than one line", err)

@@ -4,6 +4,7 @@ package access
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -130,29 +131,39 @@ func TestPolicies(t *testing.T) {
 			})
 			r, wrong := recipeOf(source.State(), profile("p", clientcmdv1.Cluster{Extensions: tc.extensions}))
 			if tc.wantErr != "" {
-				if wrong == nil || wrong.reason != api.ReasonAccessProviderFailed || !strings.Contains(wrong.Error(), tc.wantErr) {
-					t.Fatalf("got %v, want %s with %q", wrong, api.ReasonAccessProviderFailed, tc.wantErr)
-				}
-				if strings.Contains(wrong.Error(), "s3cr3t") {
-					t.Errorf("%q repeats a value", wrong)
-				}
+				failsWith(t, wrong, tc.wantErr)
 				return
 			}
 			if wrong != nil {
 				t.Fatal(wrong)
 			}
-			var env []string
-			for _, v := range r.Env {
-				env = append(env, v.Name+"="+v.Value)
-			}
 			if diff := cmp.Diff(tc.wantArgs, r.Args); diff != "" {
 				t.Errorf("arguments: -want, +got:\n%s", diff)
 			}
-			if got := strings.Join(env, " "); got != tc.wantEnv {
+			if got := assignments(r.Env); got != tc.wantEnv {
 				t.Errorf("variables: got %s, want %s", got, tc.wantEnv)
 			}
 		})
 	}
+}
+
+// failsWith wants a fault of the access provider.
+func failsWith(t *testing.T, wrong *fault, want string) {
+	t.Helper()
+	if wrong == nil || wrong.reason != api.ReasonAccessProviderFailed || !strings.Contains(wrong.Error(), want) {
+		t.Fatalf("got %v, want %s with %q", wrong, api.ReasonAccessProviderFailed, want)
+	}
+	if !strings.Contains(wrong.Error(), `access provider "exec"`) || strings.Contains(wrong.Error(), "s3cr3t") {
+		t.Errorf("%q does not name the provider, or names a secret", wrong)
+	}
+}
+
+func assignments(variables []EnvVar) string {
+	var out []string
+	for _, v := range variables {
+		out = append(out, v.Name+"="+v.Value)
+	}
+	return strings.Join(out, " ")
 }
 
 func TestGuardedVariables(t *testing.T) {
@@ -187,35 +198,7 @@ func TestNothingLeaksBetweenProfiles(t *testing.T) {
 			before := asJSON(t, source.State().Providers)
 			var all sync.WaitGroup
 			for i := range 100 {
-				all.Go(func() {
-					id := fmt.Sprintf("profile-%d", i)
-					p := profile(id, clientcmdv1.Cluster{
-						Server: "https://" + id, Extensions: []clientcmdv1.NamedExtension{
-							extension(extensionArgs, `["`+id+`"]`), extension(extensionEnvs, `{"ID":"`+id+`"}`),
-							extension(extensionConfig, `{"clusterName":"`+id+`"}`),
-						},
-					})
-					unchanged := asJSON(t, p)
-					for range 20 {
-						r, wrong := recipeOf(source.State(), p)
-						if wrong != nil {
-							t.Error(wrong)
-							return
-						}
-						if !slices.Equal(r.Args, []string{"base", id}) || !slices.Equal(r.Env, []EnvVar{{"BASE", "ours"}, {"ID", id}}) {
-							t.Errorf("%s got arguments %v and variables %v", id, r.Args, r.Env)
-						}
-						info, wrong := r.execInfo()
-						if wrong != nil || !strings.Contains(info, `"config":{"clusterName":"`+id+`"}`) || strings.Count(info, "profile-") != 2 {
-							t.Errorf("%s is asked for as %s, %v", id, info, wrong)
-						}
-						// What a caller does to its own may not come back to another.
-						r.Args[0], r.Env[0].Value = id, id
-					}
-					if got := asJSON(t, p); got != unchanged {
-						t.Errorf("the profile was changed to %s", got)
-					}
-				})
+				all.Go(func() { getsItsOwn(t, source.State(), fmt.Sprintf("profile-%d", i)) })
 			}
 			all.Wait()
 			if got := asJSON(t, source.State().Providers); got != before {
@@ -225,6 +208,37 @@ func TestNothingLeaksBetweenProfiles(t *testing.T) {
 				t.Errorf("%q was written behind the file's arguments", got)
 			}
 		})
+	}
+}
+
+// getsItsOwn reads a profile again and again.
+func getsItsOwn(t *testing.T, state FileState, id string) {
+	t.Helper()
+	p := profile(id, clientcmdv1.Cluster{
+		Server: "https://" + id, Extensions: []clientcmdv1.NamedExtension{
+			extension(extensionArgs, `["`+id+`"]`), extension(extensionEnvs, `{"ID":"`+id+`"}`),
+			extension(extensionConfig, `{"clusterName":"`+id+`"}`),
+		},
+	})
+	unchanged := asJSON(t, p)
+	for range 20 {
+		r, wrong := recipeOf(state, p)
+		if wrong != nil {
+			t.Error(wrong)
+			return
+		}
+		if !slices.Equal(r.Args, []string{"base", id}) || assignments(r.Env) != "BASE=ours ID="+id {
+			t.Errorf("%s got arguments %v and variables %v", id, r.Args, r.Env)
+		}
+		info, wrong := r.execInfo()
+		if wrong != nil || !strings.Contains(info, `"config":{"clusterName":"`+id+`"}`) || strings.Count(info, "profile-") != 2 {
+			t.Errorf("%s is asked for as %s, %v", id, info, wrong)
+		}
+		// What a caller does to its own may not come back to another.
+		r.Args[0], r.Env[0].Value = id, id
+	}
+	if got := asJSON(t, p); got != unchanged {
+		t.Errorf("the profile was changed to %s", got)
 	}
 }
 
@@ -358,8 +372,8 @@ func TestEndpoints(t *testing.T) {
 				}
 				return
 			}
-			var got *Error
-			if got, _ = err.(*Error); got == nil || got.Reason != api.ReasonRemoteClientCreationFailed || !strings.Contains(got.Message, tc.want) {
+			got, ok := errors.AsType[*Error](err)
+			if !ok || got.Reason != api.ReasonRemoteClientCreationFailed || !strings.Contains(got.Message, tc.want) {
 				t.Fatalf("got %v, want %s with %q", err, api.ReasonRemoteClientCreationFailed, tc.want)
 			}
 			if !strings.HasPrefix(got.Message, "ClusterProfile fleet/p: ") || strings.Contains(got.Message, secret) {

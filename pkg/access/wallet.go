@@ -72,7 +72,7 @@ func (w *wallet) get(ctx context.Context, r *recipe) (*credential, error) {
 		}
 		return f.result, nil
 	case <-ctx.Done():
-		if f.started.Load() && ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // a context's own error is never wrapped
+		if f.started.Load() && ctx.Err() == context.DeadlineExceeded {
 			return nil, providerFailed("see what it waits for; run it by hand with the same arguments",
 				"%s gave no credential in time", r.plugin()).because(ctx.Err())
 		}

@@ -46,7 +46,7 @@ func (b *breaker) admit() (ticket, *fault) {
 		return ticket{generation: b.generation}, nil
 	}
 	if b.trying || b.clock.Now().Before(b.until) {
-		return ticket{}, b.last
+		return ticket{}, b.last.again()
 	}
 	b.trying = true
 	return ticket{generation: b.generation, trial: true}, nil
@@ -59,7 +59,7 @@ func (b *breaker) blocked() *fault {
 	if b.until.IsZero() || (!b.trying && !b.clock.Now().Before(b.until)) {
 		return nil
 	}
-	return b.last
+	return b.last.again()
 }
 
 // succeed tells that the cluster answered.

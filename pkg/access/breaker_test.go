@@ -3,6 +3,8 @@
 package access
 
 import (
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -33,17 +35,17 @@ func let(t *testing.T, b *breaker) ticket {
 // refused has to be what went wrong last.
 func refused(t *testing.T, b *breaker, want *fault) {
 	t.Helper()
-	if _, f := b.admit(); f != want {
-		t.Errorf("admit: got %v, want %v", f, want)
-	}
-	if f := b.blocked(); f != want {
-		t.Errorf("blocked: got %v, want %v", f, want)
+	_, admit := b.admit()
+	for _, f := range []*fault{admit, b.blocked()} {
+		if f == nil || f.Error() != want.Error() || f.reason != want.reason || !errors.Is(f, ErrNotAsked) || errors.Is(f, io.EOF) || !f.ours {
+			t.Errorf("got %+v, want what went wrong last: %v", f, want)
+		}
 	}
 }
 
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	b, _ := newBreaker()
-	bad := connectionFailed("", "bad")
+	bad := connectionFailed("", "bad").because(io.EOF)
 	for range 5 {
 		b.fail(let(t, b), bad)
 		b.fail(let(t, b), bad)
@@ -51,7 +53,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	}
 	b.fail(let(t, b), bad)
 	b.fail(let(t, b), bad)
-	last := connectionFailed("", "last")
+	last := connectionFailed("", "last").because(io.EOF)
 	b.fail(let(t, b), last)
 	refused(t, b, last)
 	if got, want := b.retryAt(), time.Unix(1005, 0); !got.Equal(want) {

@@ -3,12 +3,17 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
+
+// ErrNotAsked is the cause of an Error that repeats what went wrong last: the cluster is left alone until
+// Session.RetryAt. The cause of the failure itself would have client-go try again at once, some ten times.
+var ErrNotAsked = errors.New("the cluster failed before and is not asked again yet")
 
 // Error is why a cluster cannot be reached, ready for a condition.
 type Error struct {
@@ -47,6 +52,13 @@ func (f *fault) Unwrap() error { return f.err }
 // of is the Error for a profile.
 func (f *fault) of(profile types.NamespacedName) *Error {
 	return &Error{Reason: f.reason, Message: fmt.Sprintf("ClusterProfile %s: %s", profile, f), Err: f.err}
+}
+
+// again is the fault of a request that is not sent because of it.
+func (f *fault) again() *fault {
+	out := *f
+	out.err, out.ours = ErrNotAsked, true
+	return &out
 }
 
 // because keeps the cause.

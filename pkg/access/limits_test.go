@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
@@ -172,4 +174,54 @@ func TestOneClusterDoesNotHoldUpOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
+}
+
+// TestWhoWaitedIsTurnedAwayToo holds that requests which wait behind one that fails do not each find out for themselves.
+func TestWhoWaitedIsTurnedAwayToo(t *testing.T) {
+	arrived, fail := make(chan struct{}, 10), make(chan struct{})
+	s := newSpoke(t, func(s *spoke) {
+		s.answer = func(http.ResponseWriter, *http.Request) bool {
+			arrived <- struct{}{}
+			<-fail
+			panic(http.ErrAbortHandler)
+		}
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()),
+		options(func(o *Options) { o.Cluster.InFlight, o.Breaker.Threshold = 1, 1 }))
+	errs := make(chan error)
+	for range 5 {
+		go func() {
+			_, err := session.Probe(t.Context())
+			errs <- err
+		}()
+	}
+	<-arrived
+	close(fail)
+	notAsked := 0
+	for range 5 {
+		err := <-errs
+		if _, told := errors.AsType[*Error](err); !told {
+			t.Errorf("got %v", err)
+		}
+		if errors.Is(err, ErrNotAsked) {
+			notAsked++
+		}
+	}
+	if notAsked != 4 || len(arrived) != 0 {
+		t.Errorf("%d were not asked for, want 4", notAsked)
+	}
+}
+
+// TestClientsDoNotTryAgainWhenTheClusterIsLeftAlone is about client-go, which repeats what ended with some errors.
+func TestClientsDoNotTryAgainWhenTheClusterIsLeftAlone(t *testing.T) {
+	s := newSpoke(t, func(s *spoke) {
+		s.EnableHTTP2 = false
+		s.answer = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()),
+		options(func(o *Options) { o.Breaker.Threshold = 1 }))
+	_, err := session.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(t.Context(), "x", metav1.GetOptions{})
+	if _, told := errors.AsType[*Error](err); !told || s.requests.Load() > 2 {
+		t.Errorf("got %v after %d requests", err, s.requests.Load())
+	}
 }

@@ -94,13 +94,13 @@ func connectProxy(t testing.TB, status int) string {
 			t.Error(err)
 			return
 		}
-		w.WriteHeader(http.StatusOK)
-		here, _, err := w.(http.Hijacker).Hijack()
+		here, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(there, buffered); _ = there.Close() }()
 		go func() { _, _ = io.Copy(here, there); _ = here.Close() }()
 	}))
 	t.Cleanup(proxy.Close)

@@ -270,3 +270,33 @@ func TestADeadClusterFailsFast(t *testing.T) {
 		t.Errorf("got %v, to be asked again at %v", err, session.RetryAt())
 	}
 }
+
+// TestARequestThatCannotBeSentAgain holds that its credential is dropped all the same.
+func TestARequestThatCannotBeSentAgain(t *testing.T) {
+	script, runs := counting(t, tokenScript(goodToken))
+	s := newSpoke(t)
+	session := sessionFor(t, providers(plugin(t, script)), profile("p", s.cluster()), options())
+	s.take("other")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/version", io.MultiReader(strings.NewReader("once")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := session.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized || runs() != 1 || session.conn.wallet.current != nil {
+		t.Errorf("got %d after %d runs", answer.StatusCode, runs())
+	}
+}
+
+func TestWatchesThatDoNotBeginLeaveNothing(t *testing.T) {
+	session := sessionFor(t, providers(plugin(t, "exit 1")), profile("p", newSpoke(t).cluster()), options())
+	for range 3 {
+		_, _, err := ask(t.Context(), session, http.MethodGet, "/x?watch=true", "")
+		if reasonOf(err) != api.ReasonAccessProviderFailed || len(session.watches) != 0 {
+			t.Errorf("got %v, %d watches", err, len(session.watches))
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -334,5 +335,36 @@ func TestManyProfilesAtOnce(t *testing.T) {
 	all.Wait()
 	if len(sessions.sessions) != 50 || len(sessions.connections) != 50 {
 		t.Errorf("%d sessions and %d connections, want 50", len(sessions.sessions), len(sessions.connections))
+	}
+}
+
+// TestASessionThatEndsWhileAPluginRunsSendsNothing holds that a request which waits for a credential is not sent to where
+// the profile does not lead any more.
+func TestASessionThatEndsWhileAPluginRunsSendsNothing(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	s := newSpoke(t)
+	sessions := NewSessions(providers(plugin(t, "while [ ! -e "+gate+" ]; do sleep 0.02; done\n"+tokenScript(goodToken))), options())
+	defer sessions.Close()
+	a, b := must(t, sessions, profile("a", s.cluster())), must(t, sessions, profile("b", s.cluster()))
+	of := map[*Session]chan error{a: make(chan error), b: make(chan error)}
+	for session, got := range of {
+		go func() {
+			_, _, err := ask(t.Context(), session, http.MethodGet, "/version", "")
+			got <- err
+		}()
+	}
+	waitUntil(t, func() bool { return len(a.conn.slots) == 2 && len(sessions.plugins.slots) == 1 })
+	sessions.Forget(a.Profile())
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-of[a]; reasonOf(err) != api.ReasonRemoteClusterStale {
+		t.Errorf("got %v", err)
+	}
+	if err := <-of[b]; err != nil {
+		t.Error(err)
+	}
+	if s.requests.Load() != 1 {
+		t.Errorf("%d requests came, want that of the other profile", s.requests.Load())
 	}
 }

@@ -13,6 +13,7 @@
 //   - No plugin runs without deadline and limits. Its process group is gone when its answer is read.
 //   - No token, key or password is in an error, wherever a plugin prints it. What a plugin says on stderr is shown up to
 //     the first thing that may be a secret.
+//   - Where a profile has no proxy-url, HTTPS_PROXY and NO_PROXY of the manager count, as in every client of Kubernetes.
 //   - A credential goes only to the server that it was asked for; redirects are not followed.
 //   - An Error says which ClusterProfile, what is wrong and what to do, in the same words as long as the same is wrong.
 //   - No lock is held while a cluster or a plugin is waited for. A cluster that does not answer costs the others nothing:

@@ -176,6 +176,18 @@ func TestOneClusterDoesNotHoldUpOthers(t *testing.T) {
 	all.Wait()
 }
 
+// TestFailingFastNeedsNoTurn holds that a cluster which is left alone is told about at once, and for any number of times.
+func TestFailingFastNeedsNoTurn(t *testing.T) {
+	session := sessionFor(t, providers(plugin(t, "exit 1")), profile("p", newSpoke(t).cluster()),
+		options(func(o *Options) { o.Cluster.QPS, o.Cluster.Burst = 0.0001, 2 }))
+	for i := range 10 {
+		_, err := session.Probe(t.Context())
+		if _, told := errors.AsType[*Error](err); !told || errors.Is(err, ErrNotAsked) != (i > 0) {
+			t.Errorf("probe %d: got %v", i, err)
+		}
+	}
+}
+
 // TestWhoWaitedIsTurnedAwayToo holds that requests which wait behind one that fails do not each find out for themselves.
 func TestWhoWaitedIsTurnedAwayToo(t *testing.T) {
 	arrived, fail := make(chan struct{}, 10), make(chan struct{})

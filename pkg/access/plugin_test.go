@@ -132,8 +132,15 @@ func pluginFailures() map[string]pluginFailure {
 		"a failure":         {script: "exit 3", want: "failed with exit code 3; run it by hand"},
 		"a failure, told":   {script: "echo 'no such cluster: spoke-1' >&2; exit 4", want: `failed with exit code 4: "no such cluster: spoke-1"`},
 		"a failure, leaked": {script: "echo 'bad token: abc' >&2; exit 5", want: `failed with exit code 5: "bad token: [withheld]"`},
-		"a signal":          {script: "kill -9 $$", want: "ended by a signal (signal: killed)"},
-		"a hang":            {script: "sleep 600", timeout: 200 * time.Millisecond, want: "gave no credential in time and was killed; ", is: context.DeadlineExceeded},
+		"a failure, leaked from stdout": {
+			script: credentialOf(`"token":"ab-cd-ef-gh"`) + "echo 'this is ab-cd-ef-gh' >&2; exit 7", want: `failed with exit code 7: "this is [withheld]"`,
+		},
+		"a failure, leaked from the configuration": {
+			script: `echo "that was $SETTING" >&2; exit 8`, change: func(r *recipe) { r.Env = []EnvVar{{Name: "SETTING", Value: "ab-cd-ef-gh"}} },
+			want: `failed with exit code 8: "that was [withheld]"`,
+		},
+		"a signal": {script: "kill -9 $$", want: "ended by a signal (signal: killed)"},
+		"a hang":   {script: "sleep 600", timeout: 200 * time.Millisecond, want: "gave no credential in time and was killed; ", is: context.DeadlineExceeded},
 		"a hang that ignores signals": {
 			script: "trap '' TERM INT HUP; echo waiting >&2; while true; do sleep 600; done", timeout: 500 * time.Millisecond,
 			want: `in time and was killed: "waiting"`, is: context.DeadlineExceeded,

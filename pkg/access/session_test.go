@@ -154,7 +154,7 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 // TestACredentialGoesNowhereElse holds that no redirect brings a token to another server.
 func TestACredentialGoesNowhereElse(t *testing.T) {
 	var stolen atomic.Int64
-	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))
+	thief := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))
 	defer thief.Close()
 	s := newSpoke(t, func(s *spoke) {
 		s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -162,6 +162,9 @@ func TestACredentialGoesNowhereElse(t *testing.T) {
 			return true
 		}
 	})
+	// Nothing but its address tells it from the cluster.
+	thief.TLS = &tls.Config{Certificates: s.TLS.Certificates}
+	thief.StartTLS()
 	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options())
 	if status, _, err := ask(t.Context(), session, http.MethodGet, "/version", ""); status != http.StatusTemporaryRedirect || err != nil {
 		t.Errorf("got %d, %v; want the redirect itself", status, err)
@@ -171,11 +174,36 @@ func TestACredentialGoesNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	// This client does follow it.
-	if _, err := clients.Discovery().ServerVersion(); reasonOf(err) != api.ReasonRemoteClientCreationFailed {
+	if _, err := clients.Discovery().ServerVersion(); reasonOf(err) != api.ReasonRemoteClientCreationFailed || !strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("got %v", err)
 	}
 	if stolen.Load() != 0 {
 		t.Error("another server was asked")
+	}
+}
+
+func TestACallersOwnCredentialIsNotSent(t *testing.T) {
+	sent := "nothing"
+	s := newSpoke(t, func(s *spoke) {
+		s.TLS.ClientAuth = tls.RequestClientCert
+		s.answer = func(_ http.ResponseWriter, r *http.Request) bool { sent = r.Header.Get("Authorization"); return false }
+	})
+	c := issue(t, nil, nil)
+	script := "cat <<'END'\n" + `{"apiVersion":"` + execV1 + `","kind":"ExecCredential","status":{"clientCertificateData":` +
+		asJSON(t, string(c.pem)) + `,"clientKeyData":` + asJSON(t, string(c.keyPEM)) + "}}\nEND\n"
+	session := sessionFor(t, providers(plugin(t, script)), profile("p", s.cluster()), options())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/version", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer of-the-caller")
+	answer, err := session.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || sent != "" {
+		t.Errorf("got %d, sent %q", answer.StatusCode, sent)
 	}
 }
 

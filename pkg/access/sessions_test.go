@@ -343,7 +343,7 @@ func TestManyProfilesAtOnce(t *testing.T) {
 func TestASessionThatEndsWhileAPluginRunsSendsNothing(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	s := newSpoke(t)
-	sessions := NewSessions(providers(plugin(t, "while [ ! -e "+gate+" ]; do sleep 0.02; done\n"+tokenScript(goodToken))), options())
+	sessions := NewSessions(providers(plugin(t, "while [ ! -e "+gate+" ]; do sleep 0.02; done\n"+tokenScript(goodToken))), options(func(o *Options) { o.Breaker.Threshold = 1 }))
 	defer sessions.Close()
 	a, b := must(t, sessions, profile("a", s.cluster())), must(t, sessions, profile("b", s.cluster()))
 	of := map[*Session]chan error{a: make(chan error), b: make(chan error)}
@@ -366,5 +366,8 @@ func TestASessionThatEndsWhileAPluginRunsSendsNothing(t *testing.T) {
 	}
 	if s.requests.Load() != 1 {
 		t.Errorf("%d requests came, want that of the other profile", s.requests.Load())
+	}
+	if !b.RetryAt().IsZero() {
+		t.Error("the end of one profile's session counts against the other's cluster")
 	}
 }

@@ -31,7 +31,7 @@ type managerFlags struct {
 	render                      renderFlags
 	references                  referenceFlags
 	maxRemoval                  string
-	localInstalls               bool
+	direct                      directFlags
 }
 
 func newManager() *cobra.Command {
@@ -43,6 +43,7 @@ func newManager() *cobra.Command {
 	flags := cmd.Flags()
 	f.render.add(flags)
 	f.references.add(flags)
+	f.direct.add(flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means the pod's service account")
 	flags.StringVar(&f.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 means nowhere")
 	flags.StringVar(&f.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
@@ -52,8 +53,6 @@ func newManager() *cobra.Command {
 	flags.IntVar(&f.burst, "kube-api-burst", 200, "requests to the hub at once")
 	flags.StringVar(&f.maxRemoval, "max-removal", "10%",
 		"how many clusters, as a number or a percentage, may lose an add-on through Placements within an hour without confirmation")
-	flags.BoolVar(&f.localInstalls, "local-installs", false,
-		"install resources without spec.clusterProfileRef that are in the namespace that they install into on the hub itself")
 	flags.IntVar(&f.verbosity, "v", 0, "verbosity of the log; 2 and above log Secrets that are delivered")
 	return cmd
 }
@@ -102,7 +101,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 	}
 	if err := controllers.SetupWithManager(mgr, hub, renderer, controllers.Options{
 		Render: f.render.options(render.Pull), References: references, MaxRemoval: maxRemoval,
-		LocalInstalls: f.localInstalls, Direct: f.render.options(render.Push),
+		Direct: f.direct.options(), RenderDirect: f.render.options(render.Push),
 	}); err != nil {
 		return err
 	}

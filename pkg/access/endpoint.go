@@ -48,10 +48,10 @@ func (r *recipe) endpoint(opts *Options) (*endpoint, *fault) {
 	}
 	switch {
 	case base.Scheme == "http" && !opts.AllowPlainHTTP:
-		return nil, connectionFailed("publish an address that begins with https://, or set option AllowPlainHTTP of the add-on's manager",
+		return nil, connectionFailed("publish an address that begins with https://, or set --allow-plain-http of the add-on's manager",
 			"%s does without TLS, so that everyone between could read the credential", e)
 	case r.Insecure && !opts.AllowInsecureTLS:
-		return nil, connectionFailed("publish certificate-authority-data instead, or set option AllowInsecureTLS of the add-on's manager",
+		return nil, connectionFailed("publish certificate-authority-data instead, or set --allow-insecure-tls of the add-on's manager",
 			"%s is to be trusted without a look at its certificate (insecure-skip-tls-verify)", e)
 	}
 	if len(r.CAData) > 0 {

@@ -38,10 +38,9 @@ type Options struct {
 	References resolve.ReferencePolicy
 	// MaxRemoval is how many clusters of a component may lose it within an hour without confirmation.
 	MaxRemoval intstr.IntOrString
-	// LocalInstalls installs resources without a reference on the hub, if they are in the namespace that they install into.
-	LocalInstalls bool
-	// Direct are the render options of clusters without a work agent.
-	Direct render.Options
+	// Direct is about clusters without a work agent, RenderDirect how what they get is rendered.
+	Direct       Direct
+	RenderDirect render.Options
 }
 
 // setup holds what the controllers share while they are made.
@@ -50,7 +49,8 @@ type setup struct {
 	hub     *Hub
 	bundles *addon.RenderedBundles
 	finder  *target.Finder
-	local   *local
+	// withoutAgent serves clusters that the manager writes to itself.
+	withoutAgent *withoutAgent
 	// trigger makes addon-framework look at an add-on again.
 	trigger func(cluster, addOn string)
 }
@@ -71,7 +71,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		},
 	}
 	var err error
-	if s.local, err = newLocal(s, options); err != nil {
+	if s.withoutAgent, err = newWithoutAgent(s, options); err != nil {
 		return err
 	}
 	if err := s.framework(); err != nil {
@@ -136,7 +136,7 @@ func (s *setup) install(c api.Component) error {
 		Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnsByConfig: addOns.ManagedClusterAddOns().Informer().GetIndexer(),
 		ConfigClient:   hub.ConfigClient, AddOnClient: hub.AddOnClient, Events: s.events(), Clock: clock.RealClock{},
-		Elsewhere: s.local.clusters.Serves,
+		Elsewhere: s.withoutAgent.clusters.Serves,
 	}
 	return r.SetupWithManager(s.mgr, install.Informers{
 		Configs: hub.configInformers()[c], AddOns: addOns.ManagedClusterAddOns().Informer(),

@@ -35,9 +35,10 @@ type Finder struct {
 	Clusters clusterlisters.ManagedClusterLister
 	Bindings clusterlistersv1beta2.ManagedClusterSetBindingLister
 	Sets     clusterlistersv1beta2.ManagedClusterSetLister
-	// Policy says which profiles may be referred to from where, Direct what the manager is configured for besides OCM.
+	// Policy says which profiles may be referred to from where, Direct what the manager is configured for besides OCM; nil
+	// means nothing.
 	Policy resolve.ReferencePolicy
-	Direct resolve.DirectDelivery
+	Direct func() resolve.DirectDelivery
 	// Operator names what runs the Knative Operator on the hub; empty when nothing does. Nil means that nothing does.
 	Operator func() string
 }
@@ -59,7 +60,7 @@ func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, err
 		return result, nil
 	}
 	ref, _ := ReferenceOf(config)
-	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.Direct}
+	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.direct()}
 	in.Profile, in.ProfileError = f.Profiles.Get(ref)
 	if in.ProfileError != nil || in.Profile == nil {
 		return resolve.Resolve(in), nil //nolint:nilerr // Resolve says what the error means
@@ -86,6 +87,13 @@ func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, err
 		in.Sets = append(in.Sets, set)
 	}
 	return resolve.Resolve(in), nil
+}
+
+func (f *Finder) direct() resolve.DirectDelivery {
+	if f.Direct == nil {
+		return resolve.DirectDelivery{}
+	}
+	return f.Direct()
 }
 
 // cluster is the ManagedCluster, nil when there is none.

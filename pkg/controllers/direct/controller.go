@@ -42,6 +42,8 @@ type Reconciler struct {
 
 	mu            sync.Mutex
 	installations map[types.NamespacedName]*installation
+	// queue is where Wake adds to; nil before the controller runs.
+	queue queue
 }
 
 // Bundles finds what is to be installed.
@@ -49,23 +51,6 @@ type Bundles interface {
 	// OfConfigFrom is the bundle of a resource on a cluster that has an installed version; empty means none. A version that
 	// cannot be reached in one step is an error.
 	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, installed string) (*render.Bundle, error)
-}
-
-// Clusters knows which resources are served here, and the clusters that they are installed on.
-type Clusters interface {
-	// Serves tells whether the resource is to be installed without a work agent.
-	Serves(config *unstructured.Unstructured) bool
-	// Of is the resource's cluster, also of one that is not served any more.
-	Of(ctx context.Context, config *unstructured.Unstructured) (*Target, error)
-}
-
-// Target is a cluster to install on.
-type Target struct {
-	Cluster *direct.Cluster
-	// Name is how messages call it.
-	Name string
-	// Hub is the UID of the hub's namespace kube-system.
-	Hub types.UID
 }
 
 // installation is what is remembered of one.
@@ -77,6 +62,8 @@ type installation struct {
 const (
 	// staleRetry is after how long a reconcile that has read an old object is done again.
 	staleRetry = time.Second
+	// passTimeout is how long one look at a resource may take: its cluster may be slow, and others wait for a worker.
+	passTimeout = 2 * time.Minute
 	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first.
 	removalRetry = time.Second
 )
@@ -103,35 +90,58 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
-	held, leaving := slices.Contains(config.GetFinalizers(), api.DirectFinalizer), config.GetDeletionTimestamp() != nil
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	leaving := config.GetDeletionTimestamp() != nil
 	switch {
-	case leaving && held:
+	case leaving && held(config):
 		return r.remove(ctx, config)
 	case leaving, !r.Clusters.Serves(config):
 		return reconcile.Result{}, nil
-	case !held: // the change of the resource brings it back here
-		return reconcile.Result{}, r.setFinalizers(ctx, config, append(slices.Clone(config.GetFinalizers()), api.DirectFinalizer))
 	}
 	return r.install(ctx, config)
 }
 
+// held tells that the resource waits for us when it is deleted: it may have something on its cluster.
+func held(config *unstructured.Unstructured) bool {
+	return slices.Contains(config.GetFinalizers(), api.DirectFinalizer)
+}
+
 func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
 	t, err := r.Clusters.Of(ctx, config)
+	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
+		return r.outOfSight(ctx, config, unreachable)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if !held(config) { // the change of the resource brings it back here
+		return reconcile.Result{}, r.setFinalizers(ctx, config, append(slices.Clone(config.GetFinalizers()), api.DirectFinalizer))
 	}
 	i := r.installationOf(config, t)
 	in := &status.Installation{Held: true, Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}}
 	result, err := r.sync(ctx, config, i, in)
-	if finding, ok := refusal(err, t.Name, r.Component); ok {
+	if finding, ok := refusal(err, r.Clusters.Name(config), r.Component); ok {
 		in.Target, in.Held = finding, false
 		in.Bundle, in.Fault = nil, nil
 		err = nil
 	}
+	if err != nil && t.Explain != nil {
+		if unreachable, ok := t.Explain(err); ok {
+			return r.outOfSight(ctx, config, unreachable)
+		}
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	result.RequeueAfter = soonest(result.RequeueAfter, t.LookAgain)
 	return result, r.reporter().Installation(ctx, config, in)
+}
+
+// outOfSight tells that the cluster cannot be used, and keeps what was last seen of it.
+func (r *Reconciler) outOfSight(ctx context.Context, config *unstructured.Unstructured, why *UnreachableError) (reconcile.Result, error) {
+	in := &status.Installation{Held: held(config), Target: why.Finding}
+	return reconcile.Result{RequeueAfter: why.Retry}, r.reporter().Installation(ctx, config, in)
 }
 
 // sync brings the cluster to what the resource asks for and fills in what is known of it.
@@ -227,6 +237,18 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.installations, name)
+	r.Clusters.Forget(r.Component, name)
+}
+
+// Wake has everybody looked at who has, or wants, the component on the cluster.
+func (r *Reconciler) Wake(cluster *direct.Cluster) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, i := range r.installations {
+		if i.cluster == cluster && r.queue != nil {
+			r.queue.Add(reconcile.Request{NamespacedName: name})
+		}
+	}
 }
 
 func (r *Reconciler) reporter() *report.Reporter {

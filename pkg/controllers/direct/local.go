@@ -4,13 +4,9 @@ package direct
 
 import (
 	"context"
-	"fmt"
-	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
@@ -20,15 +16,12 @@ import (
 // Local is the hub as a cluster to install on.
 type Local struct {
 	Cluster *direct.Cluster
-	Kube    kubernetes.Interface
+	Hub     *Hub
 	// Enabled says that resources without a reference are installed on the hub if they are in the namespace that they
 	// install into. The others only configure add-ons, as ever.
 	Enabled bool
 	// Conflict tells that the Knative Operator runs on the hub and does the same.
 	Conflict func() bool
-
-	mu  sync.Mutex
-	hub types.UID
 }
 
 var _ Clusters = (*Local)(nil)
@@ -48,16 +41,17 @@ func componentOf(config *unstructured.Unstructured) api.Component {
 	return ""
 }
 
+// Name implements Clusters.
+func (l *Local) Name(*unstructured.Unstructured) string { return "the hub" }
+
 // Of implements Clusters.
 func (l *Local) Of(ctx context.Context, _ *unstructured.Unstructured) (*Target, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.hub == "" {
-		ns, err := l.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("cannot tell which hub this is: %w", err)
-		}
-		l.hub = ns.UID
+	hub, err := l.Hub.UID(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return &Target{Cluster: l.Cluster, Name: "the hub", Hub: l.hub}, nil
+	return &Target{Cluster: l.Cluster, Hub: hub}, nil
 }
+
+// Forget implements Clusters.
+func (l *Local) Forget(api.Component, types.NamespacedName) {}

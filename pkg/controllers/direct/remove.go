@@ -23,15 +23,19 @@ import (
 
 // remove takes what the resource has installed from its cluster and lets the resource go.
 func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
-	t, err := r.Clusters.Of(ctx, config)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	where := r.Clusters.Name(config)
 	if isTrue(config, api.ForceOrphanAnnotation) {
 		r.Events.Eventf(config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
 			"What %s has on %s stays there, as annotation %s asks; ConfigMap %q in namespace %q lists it",
-			r.Component, t.Name, api.ForceOrphanAnnotation, anchorName(r.Component, config), installNamespace(r.Component, config))
+			r.Component, where, api.ForceOrphanAnnotation, anchorName(r.Component, config), installNamespace(r.Component, config))
 		return reconcile.Result{}, r.release(ctx, config)
+	}
+	t, err := r.Clusters.Of(ctx, config)
+	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
+		return r.removalWaits(ctx, config, unreachable)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	policy := config.GetAnnotations()[api.DeletionPolicyAnnotation]
 	waiting, err := r.installationOf(config, t).Remove(ctx, direct.RemoveOptions{
@@ -42,17 +46,31 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	if rival, foreign := (*direct.RivalError)(nil), (*direct.ForeignError)(nil); errors.As(err, &rival) || errors.As(err, &foreign) {
 		return reconcile.Result{}, r.release(ctx, config) // what is there is somebody else's
 	}
+	if err != nil && t.Explain != nil {
+		if unreachable, ok := t.Explain(err); ok {
+			return r.removalWaits(ctx, config, unreachable)
+		}
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if waiting != "" {
 		return reconcile.Result{RequeueAfter: removalRetry}, r.reporter().Installation(ctx, config, &status.Installation{
 			Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}, Held: true,
-			Removing: fmt.Sprintf("removing what is installed on %s: %s", t.Name, waiting),
+			Removing: fmt.Sprintf("removing what is installed on %s: %s", where, waiting),
 		})
 	}
-	r.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", r.Component, t.Name)
+	r.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", r.Component, where)
 	return reconcile.Result{}, r.release(ctx, config)
+}
+
+// removalWaits tells that the cluster cannot be used, so that nothing can be removed from it.
+func (r *Reconciler) removalWaits(ctx context.Context, config *unstructured.Unstructured, why *UnreachableError) (reconcile.Result, error) {
+	return reconcile.Result{RequeueAfter: why.Retry}, r.reporter().Installation(ctx, config, &status.Installation{
+		Target: why.Finding, Held: true, Removing: fmt.Sprintf(
+			"waiting for %s, from which something is to be removed; annotation %s with value \"true\" lets this resource go and leaves it there",
+			r.Clusters.Name(config), api.ForceOrphanAnnotation),
+	})
 }
 
 func anchorName(c api.Component, config *unstructured.Unstructured) string {

@@ -3,9 +3,13 @@
 package direct
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -27,14 +31,11 @@ type Cluster struct {
 	views   views
 }
 
-// Connect makes a connection, without a request. The config's limits are those of the cluster. changed may be nil; it is
-// called for every change of an object of ours, and must return at once.
-func Connect(config *rest.Config, changed func(api.Component)) (*Cluster, error) {
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot connect: %w", err)
-	}
+// Connect makes a connection, without a request. The config's limits are those of the cluster. changed is called for every
+// change of an object of ours, and must return at once.
+func Connect(config *rest.Config, httpClient *http.Client, changed func(api.Component)) (*Cluster, error) {
 	c := &Cluster{changed: changed, views: views{started: map[schema.GroupVersionResource]*view{}}}
+	var err error
 	if c.kube, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
@@ -46,6 +47,15 @@ func Connect(config *rest.Config, changed func(api.Component)) (*Cluster, error)
 	}
 	c.discovery = c.kube.Discovery()
 	return c, nil
+}
+
+// UID says which cluster this is: the UID of its namespace kube-system.
+func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
+	ns, err := c.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("cannot get namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return ns.UID, nil
 }
 
 // Close ends all watches.

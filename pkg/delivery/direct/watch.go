@@ -93,9 +93,8 @@ func (c *Cluster) startView(gvr schema.GroupVersionResource) (*view, error) {
 		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
 	}
 	changed := func(o any) {
-		if v.failed(nil); c.changed != nil {
-			c.changed(componentOf(o))
-		}
+		v.failed(nil)
+		c.changed(componentOf(o))
 	}
 	_, err = v.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, o any) { changed(o) },

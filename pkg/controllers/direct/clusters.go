@@ -1,0 +1,84 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// Clusters knows which resources are served here, and the clusters that they are installed on.
+type Clusters interface {
+	// Serves tells whether the resource is to be installed without a work agent.
+	Serves(config *unstructured.Unstructured) bool
+	// Name is how messages call the resource's cluster.
+	Name(config *unstructured.Unstructured) string
+	// Of is the resource's cluster, also of one that is not served any more. It was seen a moment ago; the error is
+	// *UnreachableError when it could not be.
+	Of(ctx context.Context, config *unstructured.Unstructured) (*Target, error)
+	// Forget says that the resource is gone.
+	Forget(c api.Component, name types.NamespacedName)
+}
+
+// Target is a cluster to install on.
+type Target struct {
+	Cluster *direct.Cluster
+	// Hub is the UID of the hub's namespace kube-system.
+	Hub types.UID
+	// LookAgain is after how long somebody has to look whether the cluster is still there; 0 means that nobody has to.
+	LookAgain time.Duration
+	// Explain tells whether an error means that the cluster cannot be reached, and why. Nil means that none does.
+	Explain func(error) (*UnreachableError, bool)
+}
+
+// UnreachableError is why a cluster cannot be used.
+type UnreachableError struct {
+	Finding status.Finding
+	// Retry is after how long that may be different without an event; 0 means never.
+	Retry time.Duration
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string { return e.Finding.Reason + ": " + e.Finding.Message }
+
+// Everywhere is the hub and all clusters of ClusterProfiles.
+type Everywhere struct {
+	Local  *Local
+	Remote *Remote
+}
+
+var _ Clusters = (*Everywhere)(nil)
+
+func (e *Everywhere) of(config *unstructured.Unstructured) Clusters {
+	if _, refers := target.ReferenceOf(config); refers {
+		return e.Remote
+	}
+	return e.Local
+}
+
+// Serves implements Clusters.
+func (e *Everywhere) Serves(config *unstructured.Unstructured) bool {
+	return e.of(config).Serves(config)
+}
+
+// Name implements Clusters.
+func (e *Everywhere) Name(config *unstructured.Unstructured) string { return e.of(config).Name(config) }
+
+// Of implements Clusters.
+func (e *Everywhere) Of(ctx context.Context, config *unstructured.Unstructured) (*Target, error) {
+	return e.of(config).Of(ctx, config)
+}
+
+// Forget implements Clusters.
+func (e *Everywhere) Forget(c api.Component, name types.NamespacedName) {
+	e.Local.Forget(c, name)
+	e.Remote.Forget(c, name)
+}

@@ -171,12 +171,25 @@ func (l local) rests(t *testing.T) {
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("written after a restart:\n%s", diff)
 	}
+	unrepaired(t, l.team)
 	after, err := l.resources(api.Serving).Get(t.Context(), "first", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if after.GetResourceVersion() != resource.GetResourceVersion() {
 		t.Errorf("the status was written after a restart: %v", after.Object["status"])
+	}
+}
+
+// unrepaired holds that nothing was taken for drift so far.
+func unrepaired(t *testing.T, m team) {
+	t.Helper()
+	list, err := connect(t, m.Hub).kube.CoreV1().Events(m.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=DriftRepaired"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		t.Errorf("nobody had changed anything, and yet: %s", e.Message)
 	}
 }
 

@@ -33,10 +33,49 @@ type Target struct {
 	Cluster *direct.Cluster
 	// Hub is the UID of the hub's namespace kube-system.
 	Hub types.UID
-	// LookAgain is after how long somebody has to look whether the cluster is still there; 0 means that nobody has to.
+	// LookAgain is after how long somebody has to look whether the cluster is still there; 0 means that nobody has to, and
+	// that Look and Explain are nil.
 	LookAgain time.Duration
-	// Explain tells whether an error means that the cluster cannot be reached, and why. Nil means that none does.
+	// Look looks.
+	Look func(context.Context) error
+	// Explain tells whether an error means that the cluster cannot be reached, and why.
 	Explain func(error) (*UnreachableError, bool)
+}
+
+// guard ends a context as soon as the cluster does not answer any more: requests under way would wait for much longer.
+func (t *Target) guard(ctx context.Context) (guarded context.Context, stop func()) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	if t.LookAgain == 0 {
+		return guarded, func() { cancel(nil) }
+	}
+	go func() {
+		tick := time.NewTicker(t.LookAgain)
+		defer tick.Stop()
+		for {
+			select {
+			case <-guarded.Done():
+				return
+			case <-tick.C:
+			}
+			if err := t.Look(guarded); err != nil && guarded.Err() == nil {
+				cancel(err)
+			}
+		}
+	}()
+	return guarded, func() { cancel(nil) }
+}
+
+// explain tells whether an error of what was done under the guard means that the cluster cannot be reached, and why.
+func (t *Target) explain(guarded context.Context, err error) (*UnreachableError, bool) {
+	if err == nil || t.Explain == nil {
+		return nil, false
+	}
+	if guarded.Err() != nil {
+		if unreachable, ok := t.Explain(context.Cause(guarded)); ok {
+			return unreachable, true
+		}
+	}
+	return t.Explain(err)
 }
 
 // UnreachableError is why a cluster cannot be used.

@@ -120,16 +120,16 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 	}
 	i := r.installationOf(config, t)
 	in := &status.Installation{Held: true, Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}}
-	result, err := r.sync(ctx, config, i, in)
+	guarded, stop := t.guard(ctx)
+	defer stop()
+	result, err := r.sync(guarded, config, i, in)
 	if finding, ok := refusal(err, r.Clusters.Name(config), r.Component); ok {
 		in.Target, in.Held = finding, false
 		in.Bundle, in.Fault = nil, nil
 		err = nil
 	}
-	if err != nil && t.Explain != nil {
-		if unreachable, ok := t.Explain(err); ok {
-			return r.outOfSight(ctx, config, unreachable)
-		}
+	if unreachable, ok := t.explain(guarded, err); ok {
+		return r.outOfSight(ctx, config, unreachable)
 	}
 	if err != nil {
 		return reconcile.Result{}, err

@@ -109,11 +109,15 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Cluster: c.cluster, Hub: hub, LookAgain: heartbeat, Explain: func(err error) (*UnreachableError, bool) {
-		var unreachable *UnreachableError
-		ok := errors.As(r.unreachable(err, c.session), &unreachable)
-		return unreachable, ok
-	}}, nil
+	return &Target{
+		Cluster: c.cluster, Hub: hub, LookAgain: heartbeat,
+		Look: func(ctx context.Context) error { return r.look(ctx, c) },
+		Explain: func(err error) (*UnreachableError, bool) {
+			var unreachable *UnreachableError
+			ok := errors.As(r.unreachable(err, c.session), &unreachable)
+			return unreachable, ok
+		},
+	}, nil
 }
 
 // unreachable makes an *UnreachableError of what a session says.

@@ -38,7 +38,9 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 		return reconcile.Result{}, err
 	}
 	policy := config.GetAnnotations()[api.DeletionPolicyAnnotation]
-	waiting, err := r.installationOf(config, t).Remove(ctx, direct.RemoveOptions{
+	guarded, stop := t.guard(ctx)
+	defer stop()
+	waiting, err := r.installationOf(config, t).Remove(guarded, direct.RemoveOptions{
 		Namespace:     installNamespace(r.Component, config),
 		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
 		UserResources: policy == api.DeletionPolicyDeleteUserResources,
@@ -46,10 +48,8 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	if rival, foreign := (*direct.RivalError)(nil), (*direct.ForeignError)(nil); errors.As(err, &rival) || errors.As(err, &foreign) {
 		return reconcile.Result{}, r.release(ctx, config) // what is there is somebody else's
 	}
-	if err != nil && t.Explain != nil {
-		if unreachable, ok := t.Explain(err); ok {
-			return r.removalWaits(ctx, config, unreachable)
-		}
+	if unreachable, ok := t.explain(guarded, err); ok {
+		return r.removalWaits(ctx, config, unreachable)
 	}
 	if err != nil {
 		return reconcile.Result{}, err

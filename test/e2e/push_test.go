@@ -1,0 +1,361 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+var profileResource = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}
+
+// push is a hub with clusters that OCM does not manage.
+type push struct {
+	team
+	hub spoke
+	// providers is the file of access providers.
+	providers string
+}
+
+// TestPush installs on clusters that OCM does not manage, through the real plugins.
+func TestPush(t *testing.T) {
+	t.Parallel()
+	p := newPush(t)
+	one, two := p.Spokes[0], p.Spokes[1]
+	p.token(t, "one", one, one.Credential.Token)
+	p.kubeconfig(t, "two", two)
+	t.Run("a resource becomes ready through a plugin that reads a token", func(t *testing.T) { p.becomesReady(t, "one", api.Serving, kourier()) })
+	t.Run("both components share a cluster", func(t *testing.T) { p.becomesReady(t, "one", api.Eventing, map[string]any{"version": "1.23"}) })
+	t.Run("a provider that is not configured is named, until it is", func(t *testing.T) { p.providerAppears(t, "two") })
+	t.Run("nothing is written at rest, nor after a restart", func(t *testing.T) { p.rests(t, one) })
+	t.Run("what somebody changes is undone", func(t *testing.T) { p.repairs(t, "one", one) })
+	t.Run("another profile of the cluster conflicts", func(t *testing.T) { p.otherProfile(t, one) })
+	t.Run("a credential that is refused is told, and one that works is taken at once", func(t *testing.T) { p.credentials(t, "one", one) })
+	t.Run("a cluster that is gone is noticed, and touched by nobody when it is back", func(t *testing.T) { p.goneAndBack(t, "one", one) })
+	t.Run("one component leaves, and the other stays", func(t *testing.T) { p.eventingLeaves(t, "one") })
+	t.Run("a deletion waits for its cluster", func(t *testing.T) { p.deletedWhileAway(t, "one", one) })
+	t.Run("a cluster that never comes back is let go", func(t *testing.T) { p.orphaned(t, "two", two) })
+	t.Run("nobody has told a secret", func(t *testing.T) { p.canary(t, one.Credential.Token) })
+}
+
+func newPush(t *testing.T) push {
+	t.Helper()
+	l := lab.Start(t, lab.Options{Spokes: 2})
+	file := filepath.Join(t.TempDir(), "providers.json")
+	p := push{providers: file}
+	p.Fleet = &harness.Fleet{Lab: l}
+	p.provide(t, "secretreader")
+	f, err := harness.Install(t.Context(), l, harness.Options{Manager: []string{"--clusterprofile-provider-file=" + file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the manager's log:\n%s", f.LogTail(harness.Manager))
+		}
+	})
+	hub := connect(t, f.Hub)
+	p.team, p.hub = team{Fleet: f, namespace: "blue", configs: hub.dynamic}, hub
+	if _, err := f.Command(t.Context(), "kubectl", "create", "namespace", p.namespace); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// provide writes the file of access providers with these plugins of cluster-inventory-api.
+func (p push) provide(t *testing.T, plugins ...string) {
+	t.Helper()
+	var providers []any
+	for _, plugin := range plugins {
+		providers = append(providers, map[string]any{"name": plugin, "execConfig": map[string]any{
+			"apiVersion": "client.authentication.k8s.io/v1", "command": p.Bin.Path(plugin), "provideClusterInfo": true,
+			"env": []any{map[string]any{"name": "KUBECONFIG", "value": p.Hub.Kubeconfig}},
+		}})
+	}
+	data, err := json.Marshal(map[string]any{"providers": providers})
+	if err == nil {
+		err = os.WriteFile(p.providers, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// profile publishes a ClusterProfile of the cluster with one access provider and what its plugin is told.
+func (p push) profile(t *testing.T, name string, c *lab.Cluster, provider string, extension map[string]any) {
+	t.Helper()
+	profiles := p.hub.dynamic.Resource(profileResource).Namespace(p.namespace)
+	_, err := profiles.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile", "metadata": map[string]any{"name": name, "namespace": p.namespace},
+		"spec": map[string]any{"displayName": name, "clusterManager": map[string]any{"name": "by-hand"}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions": []any{map[string]any{
+			"type": "ControlPlaneHealthy", "status": "True", "reason": "Seen", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}},
+		"accessProviders": []any{map[string]any{"name": provider, "cluster": map[string]any{
+			"server": c.Credential.Server, "certificate-authority-data": base64.StdEncoding.EncodeToString(c.Credential.CA),
+			"extensions": []any{map[string]any{"name": "client.authentication.k8s.io/exec", "extension": extension}},
+		}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := profiles.Patch(t.Context(), name, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// token publishes a profile whose plugin reads a token from a Secret.
+func (p push) token(t *testing.T, name string, c *lab.Cluster, token string) {
+	t.Helper()
+	p.secret(t, name, map[string][]byte{"token": []byte(token)})
+	p.profile(t, name, c, "secretreader", map[string]any{"clusterName": name})
+}
+
+// kubeconfig publishes a profile whose plugin reads a kubeconfig from a Secret.
+func (p push) kubeconfig(t *testing.T, name string, c *lab.Cluster) {
+	t.Helper()
+	kubeconfig, err := os.ReadFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.secret(t, name, map[string][]byte{"kubeconfig": kubeconfig})
+	p.profile(t, name, c, "kubeconfig-secretreader", map[string]any{"name": name, "key": "kubeconfig", "namespace": "default"})
+}
+
+// secret writes a Secret where the plugins look.
+func (p push) secret(t *testing.T, name string, data map[string][]byte) {
+	t.Helper()
+	secrets := p.hub.kube.CoreV1().Secrets("default")
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p push) becomesReady(t *testing.T, name string, component api.Component, spec map[string]any) {
+	start := time.Now()
+	p.apply(t, component, name, spec)
+	p.ready(t, component, name)
+	t.Logf("ready after %s", time.Since(start).Round(10*time.Millisecond))
+	s, err := p.read(t.Context(), component, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range api.ConditionTypes() {
+		if got := s.conditions[c]; got.Status != metav1.ConditionTrue {
+			t.Errorf("condition %s is %v", c, got)
+		}
+	}
+	if !strings.HasPrefix(s.version, "1.23.") {
+		t.Errorf("status.version is %q", s.version)
+	}
+}
+
+func (p push) providerAppears(t *testing.T, name string) {
+	p.apply(t, api.Serving, name, kourier())
+	message := p.unresolved(t, api.Serving, name, api.ReasonAccessProviderNotConfigured)
+	if !strings.Contains(message, "kubeconfig-secretreader") {
+		t.Errorf("the message does not name the provider: %s", message)
+	}
+	p.provide(t, "secretreader", "kubeconfig-secretreader")
+	p.ready(t, api.Serving, name)
+}
+
+func (p push) rests(t *testing.T, c *lab.Cluster) {
+	s := connect(t, c)
+	before := specs(t, s)
+	if err := errors.Join(p.Stop(harness.Manager), p.Start(harness.Manager)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(localRest)
+	unrepaired(t, p.team)
+	if diff := cmp.Diff(before, specs(t, s)); diff != "" {
+		t.Errorf("written at rest:\n%s", diff)
+	}
+}
+
+func (p push) repairs(t *testing.T, name string, c *lab.Cluster) {
+	deployments := connect(t, c).kube.AppsV1().Deployments("knative-serving")
+	if err := deployments.Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Deployment is back", time.Minute, func(ctx context.Context) error {
+		d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+		if err == nil && d.DeletionTimestamp != nil {
+			err = errors.New("it is still there")
+		}
+		return err
+	})
+	p.ready(t, api.Serving, name)
+	event(t, p.team, "DriftRepaired")
+}
+
+func (p push) otherProfile(t *testing.T, c *lab.Cluster) {
+	p.token(t, "alias", c, c.Credential.Token)
+	p.apply(t, api.Serving, "alias", kourier())
+	message := p.unresolved(t, api.Serving, "alias", api.ReasonTargetConflict)
+	if !strings.Contains(message, `"blue/one"`) {
+		t.Errorf("the message does not name the other resource: %s", message)
+	}
+	if err := p.resources(api.Serving).Delete(t.Context(), "alias", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.gone(t, api.Serving, "alias")
+	p.ready(t, api.Serving, "one")
+}
+
+func (p push) credentials(t *testing.T, name string, c *lab.Cluster) {
+	p.secret(t, name, map[string][]byte{"token": []byte("no-token-of-this-cluster")})
+	// What is cached works until it ends or is refused: a restart forgets it.
+	if err := errors.Join(p.Stop(harness.Manager), p.Start(harness.Manager)); err != nil {
+		t.Fatal(err)
+	}
+	got := p.becomes(t, api.Serving, name, state{condition: api.TargetClusterResolved, status: metav1.ConditionFalse})
+	t.Logf("%s: %s", got.Reason, got.Message)
+	s, err := p.read(t.Context(), api.Serving, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.conditions[api.DeploymentsAvailable].Status != metav1.ConditionTrue || s.conditions[api.Ready].Status == metav1.ConditionTrue {
+		t.Errorf("what was last seen is not kept, or it is Ready: %v", s.conditions)
+	}
+	p.secret(t, name, map[string][]byte{"token": []byte(c.Credential.Token)})
+	p.ready(t, api.Serving, name)
+}
+
+func (p push) goneAndBack(t *testing.T, name string, c *lab.Cluster) {
+	s := connect(t, c)
+	before := specs(t, s)
+	for what, away := range map[string]struct{ leave, back func(string) error }{
+		"stopped": {p.Stop, p.Start}, "silent": {p.Pause, p.Resume},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if err := away.leave(c.Name + "-apiserver"); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			p.becomes(t, api.Serving, name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
+			t.Logf("noticed after %s", time.Since(start).Round(10*time.Millisecond))
+			last, err := p.read(t.Context(), api.Serving, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last.conditions[api.InstallSucceeded].Status != metav1.ConditionTrue || last.conditions[api.Ready].Status == metav1.ConditionTrue {
+				t.Errorf("what was last seen is not kept, or it is Ready: %v", last.conditions)
+			}
+			if err := away.back(c.Name + "-apiserver"); err != nil {
+				t.Fatal(err)
+			}
+			p.ready(t, api.Serving, name)
+			if diff := cmp.Diff(before, specs(t, s)); diff != "" {
+				t.Errorf("it was written to:\n%s", diff)
+			}
+		})
+	}
+}
+
+func (p push) eventingLeaves(t *testing.T, name string) {
+	if err := p.resources(api.Eventing).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.gone(t, api.Eventing, name)
+	p.ready(t, api.Serving, name)
+}
+
+func (p push) deletedWhileAway(t *testing.T, name string, c *lab.Cluster) {
+	if err := p.Stop(c.Name + "-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	p.becomes(t, api.Serving, name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
+	if err := p.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := p.becomes(t, api.Serving, name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	if !strings.Contains(got.Message, api.ForceOrphanAnnotation) {
+		t.Errorf("the message does not say how to let go: %s", got.Message)
+	}
+	if err := p.Start(c.Name + "-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	p.gone(t, api.Serving, name)
+	if left := leftovers(t, connect(t, c)); len(left) > 0 {
+		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
+	}
+}
+
+func (p push) orphaned(t *testing.T, name string, c *lab.Cluster) {
+	s := connect(t, c)
+	before := specs(t, s)
+	if err := p.hub.dynamic.Resource(profileResource).Namespace(p.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.unresolved(t, api.Serving, name, api.ReasonClusterProfileNotFound)
+	if err := p.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.becomes(t, api.Serving, name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.ForceOrphanAnnotation)
+	if _, err := p.resources(api.Serving).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.gone(t, api.Serving, name)
+	event(t, p.team, "Orphaned")
+	if diff := cmp.Diff(before, specs(t, s)); diff != "" {
+		t.Errorf("it was written to:\n%s", diff)
+	}
+}
+
+// canary looks for a secret in everything that the manager has said.
+func (p push) canary(t *testing.T, secret string) {
+	for _, c := range p.Components() {
+		if c.Name != harness.Manager {
+			continue
+		}
+		log, err := os.ReadFile(c.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(log) == 0 || strings.Contains(string(log), secret) {
+			t.Errorf("the log of %d bytes has the token", len(log))
+		}
+	}
+	for _, gvr := range []schema.GroupVersionResource{{Group: "events.k8s.io", Version: "v1", Resource: "events"}, api.Serving.Resource(), profileResource} {
+		list, err := p.hub.dynamic.Resource(gvr).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := list.MarshalJSON()
+		if err != nil || strings.Contains(string(data), secret) {
+			t.Errorf("%s have the token, or cannot be read: %v", gvr.Resource, err)
+		}
+	}
+}

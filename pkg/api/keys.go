@@ -53,6 +53,25 @@ const (
 	DirectFinalizer = Prefix + "direct"
 )
 
+// Rollouts: what is kept of a configuration, how to go back, and how to stop.
+const (
+	// RevisionLabel on a ControllerRevision names the component of the KnativeServing or KnativeEventing that it is a
+	// revision of; its owner is that resource.
+	RevisionLabel = Prefix + "revision-of"
+	// SpecHashAnnotation on a ControllerRevision is OCM's hash of the spec that it holds.
+	SpecHashAnnotation = Prefix + "spec-hash"
+
+	// RollbackAnnotation on a KnativeServing or KnativeEventing asks for the spec of one of its revisions: a revision
+	// number, a spec hash or the start of one, or RollbackLastKnownGood. It is taken away in the write that follows it.
+	RollbackAnnotation = Prefix + "rollback-to"
+	// RollbackLastKnownGood is the value of RollbackAnnotation that asks for the newest revision that a cluster completed.
+	RollbackLastKnownGood = "last-known-good"
+
+	// PausedAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn keeps the clusters concerned as they
+	// are when its value is "true".
+	PausedAnnotation = Prefix + "paused"
+)
+
 // What administrators ask for when an installation goes.
 const (
 	// ForceOrphanAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn that is being deleted lets it go

@@ -112,6 +112,9 @@ const (
 const (
 	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
 	ReasonConfigNotFound = "ConfigNotFound"
+	// ReasonRevisionNotFound means that a cluster is to have a spec that the configuration no longer has and that was not
+	// recorded. The cluster keeps what it has.
+	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
@@ -167,6 +170,8 @@ const (
 	// ReasonUserResourcesUnknown means that CRDs and Namespace are to go once no user resources are left, which nobody on the
 	// hub can tell. The condition is True.
 	ReasonUserResourcesUnknown = "UserResourcesUnknown"
+	// ReasonPaused means that an annotation keeps the cluster as it is. The condition is True.
+	ReasonPaused = "Paused"
 	// ReasonRemovalAllowed means that the installation is being removed. The condition is False.
 	ReasonRemovalAllowed = "RemovalAllowed"
 	// ReasonHandedOver means that the add-on is wanted on the cluster again: what is installed goes to the
@@ -206,7 +211,7 @@ func Reasons() map[string][]string {
 		DependenciesInstalled:    append([]string{ReasonNothingMissing, ReasonKindMissing}, unknown...),
 		InstallSucceeded: append([]string{
 			ReasonApplied, ReasonRendered, ReasonApplyFailed, ReasonAddOnMissing,
-			ReasonConfigNotFound,
+			ReasonConfigNotFound, ReasonRevisionNotFound,
 			ReasonInvalidSpec, ReasonUnknownVersion, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
 			ReasonSecurityGuardNotBundled, ReasonRemoteManifestRefused, ReasonRemoteManifestUnavailable, ReasonKindNotAllowed,
 			ReasonPatchFailed, ReasonTooLarge, ReasonReleasesMissing, ReasonRenderFailed,
@@ -215,7 +220,7 @@ func Reasons() map[string][]string {
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
 		RemovalHeld: {
 			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonMassRemoval, ReasonHandedOver,
-			ReasonUserResourcesUnknown, ReasonRemovalAllowed,
+			ReasonUserResourcesUnknown, ReasonPaused, ReasonRemovalAllowed,
 		},
 	}
 }

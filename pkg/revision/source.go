@@ -3,11 +3,13 @@
 package revision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,12 +21,22 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
+const (
+	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
+	ReasonConfigPending render.Reason = api.FaultConfigPending
+	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
+	ReasonConfigNotFound render.Reason = api.ReasonConfigNotFound
+	// ReasonRevisionNotFound means that the add-on is to have a spec that nobody has recorded.
+	ReasonRevisionNotFound render.Reason = api.ReasonRevisionNotFound
+)
+
 // Source finds the Install of an add-on on a cluster. It is safe for concurrent use.
 type Source struct {
-	listers map[api.Component]cache.GenericLister
+	listers   map[api.Component]cache.GenericLister
+	revisions cache.Indexer
 
-	mu      sync.Mutex
-	decoded map[key]decoded
+	mu    sync.Mutex
+	known map[key]*known
 }
 
 type key struct {
@@ -32,48 +44,64 @@ type key struct {
 	name      types.NamespacedName
 }
 
-// decoded is what was decoded of one generation; a status that changes does not make another.
+// known is what is known of one resource.
+type known struct {
+	// live is the resource as it was last seen, and hash that of its spec: a status that changes makes another object.
+	live *unstructured.Unstructured
+	hash string
+	// decoded are specs by their hashes.
+	decoded map[string]decoded
+}
+
+// decoded is what was decoded of one spec, with what decides besides it what is rendered.
 type decoded struct {
-	uid         types.UID
-	generation  int64
 	annotations map[string]string
 	install     *render.Install
 	err         error
 }
 
-func (d *decoded) of(u *unstructured.Unstructured) bool {
-	return d.uid == u.GetUID() && d.generation == u.GetGeneration() && maps.Equal(d.annotations, u.GetAnnotations())
-}
-
-// NewSource reads KnativeServings and KnativeEventings from the listers.
-func NewSource(listers map[api.Component]cache.GenericLister) *Source {
-	return &Source{listers: listers, decoded: map[key]decoded{}}
+// NewSource reads KnativeServings and KnativeEventings from the listers, and ControllerRevisions from the indexer, which
+// has Indexers.
+func NewSource(listers map[api.Component]cache.GenericLister, revisions cache.Indexer) *Source {
+	return &Source{listers: listers, revisions: revisions, known: map[key]*known{}}
 }
 
 // ConfigOf is the KnativeServing or KnativeEventing that configures the add-on: its own, or the default of the
 // ClusterManagementAddOn, as OCM's add-on manager has written it to the add-on's status. ok is false as long as it has
 // not.
 func ConfigOf(addon *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedName, ok bool) {
+	desired := Desired(addon)
+	if desired == nil {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}, true
+}
+
+// Desired is the KnativeServing or KnativeEventing that the add-on is to have, with the hash of its spec; nil as long as
+// OCM's add-on manager has not said.
+func Desired(addon *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ConfigSpecHash {
 	gvr := api.Component(addon.Name).Resource()
 	for _, ref := range addon.Status.ConfigReferences {
 		if ref.Group == gvr.Group && ref.Resource == gvr.Resource && ref.DesiredConfig != nil {
-			return types.NamespacedName{Namespace: ref.DesiredConfig.Namespace, Name: ref.DesiredConfig.Name}, true
+			return ref.DesiredConfig
 		}
 	}
-	return types.NamespacedName{}, false
+	return nil
 }
 
-// Install is what the add-on's configuration asks for. Its errors are *render.Error where the configuration is wrong.
+// Install is what the add-on's configuration asks for, as it was when it had the hash that the add-on's status names.
+// Without a hash, it is what the configuration asks for now. Its errors are *render.Error where the configuration is wrong.
 func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
 	component := api.Component(addon.Name)
-	name, ok := ConfigOf(addon)
-	if !ok {
+	desired := Desired(addon)
+	if desired == nil {
 		return nil, &render.Error{Reason: ReasonConfigPending, Message: fmt.Sprintf(
 			"OCM's add-on manager has not said yet which %s configures add-on %q on cluster %q; if this stays, see condition Configured "+
 				"and whether the ClusterManagementAddOn names a default",
 			component.Kind(), addon.Name, addon.Namespace)}
 	}
-	install, err := s.InstallOf(component, name)
+	name := types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
+	install, err := s.InstallAt(component, name, desired.SpecHash)
 	if e := (*render.Error)(nil); errors.As(err, &e) && e.Reason == ReasonConfigNotFound {
 		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf(
 			"%s %q, which configures add-on %q on cluster %q, does not exist: create it, or name another one in the configs of the "+
@@ -82,16 +110,72 @@ func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Insta
 	return install, err
 }
 
-// InstallOf is what a KnativeServing or KnativeEventing asks for. Its errors are *render.Error where the resource is wrong.
+// InstallOf is what a KnativeServing or KnativeEventing asks for now. Its errors are *render.Error where the resource is
+// wrong.
 func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (*render.Install, error) {
+	return s.InstallAt(component, name, "")
+}
+
+// InstallAt is what a KnativeServing or KnativeEventing asked for when its spec had the hash; the empty hash is that of the
+// spec as it is now.
+func (s *Source) InstallAt(component api.Component, name types.NamespacedName, hash string) (*render.Install, error) {
+	live, err := s.live(component, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{component, name}
+	if live == nil {
+		delete(s.known, k)
+		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", component.Kind(), name)}
+	}
+	state, err := s.see(k, live)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := s.recorded(k, cmp.Or(hash, state.hash))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case hash == "" || hash == state.hash:
+		return state.decode(state.hash, liveAnnotations(live, recorded), func() (*unstructured.Unstructured, error) { return live, nil })
+	case recorded == nil:
+		delete(state.decoded, hash)
+		return nil, notFound(component, name, hash)
+	}
+	return state.decode(hash, Annotations(recorded.Annotations), func() (*unstructured.Unstructured, error) { return Restore(recorded) })
+}
+
+// liveAnnotations are those of the resource. A version that is not pinned yet is about to be: until then it stays what the
+// same spec was pinned to before.
+func liveAnnotations(live *unstructured.Unstructured, recorded *appsv1.ControllerRevision) map[string]string {
+	out := Annotations(live.GetAnnotations())
+	if recorded == nil || out[api.PinnedVersionAnnotation] != "" {
+		return out
+	}
+	if pin := recorded.Annotations[api.PinnedVersionAnnotation]; pin != "" {
+		out[api.PinnedVersionAnnotation] = pin
+	}
+	return out
+}
+
+func notFound(component api.Component, name types.NamespacedName, hash string) error {
+	return &render.Error{Reason: ReasonRevisionNotFound, Message: fmt.Sprintf(
+		"OCM refers to spec hash %.12s of %s %q, which has another spec by now, and no ControllerRevision of namespace %q holds that one: the cluster keeps what it has until OCM's rollout gives it the spec as it is now; to have the other one, apply it again",
+		hash, component.Kind(), name, name.Namespace)}
+}
+
+// live is the resource as it is now, nil when there is none.
+func (s *Source) live(component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	lister, ok := s.listers[component]
 	if !ok {
 		return nil, fmt.Errorf("cannot configure add-on %q: it is none of ours", component)
 	}
 	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		s.forget(key{component, name})
-		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", component.Kind(), name)}
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
@@ -100,32 +184,62 @@ func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (
 	if !ok {
 		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, object)
 	}
-	return s.decode(key{component, name}, u)
+	return u, nil
 }
 
-const (
-	// ReasonConfigPending means that OCM's add-on manager has not resolved the add-on's configuration yet.
-	ReasonConfigPending render.Reason = api.FaultConfigPending
-	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
-	ReasonConfigNotFound render.Reason = api.ReasonConfigNotFound
-)
+// recorded is the revision with the hash, nil when there is none.
+func (s *Source) recorded(k key, hash string) (*appsv1.ControllerRevision, error) {
+	o, exists, err := s.revisions.GetByKey(k.name.Namespace + "/" + Name(k.component, k.name.Name, hash))
+	if err != nil || !exists {
+		return nil, err
+	}
+	r, ok := o.(*appsv1.ControllerRevision)
+	if !ok {
+		return nil, fmt.Errorf("cannot read a revision of %s %q: it is a %T", k.component.Kind(), k.name, o)
+	}
+	return r, nil
+}
 
-func (s *Source) decode(k key, u *unstructured.Unstructured) (*render.Install, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d, ok := s.decoded[k]; ok && d.of(u) {
+// see brings what is known of a resource up to what it says now. What nobody can ask for any more is forgotten.
+func (s *Source) see(k key, live *unstructured.Unstructured) (*known, error) {
+	have, ok := s.known[k]
+	if ok && have.live == live {
+		return have, nil
+	}
+	hash, err := Hash(live)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		have = &known{decoded: map[string]decoded{}}
+		s.known[k] = have
+	}
+	changed := have.hash != hash
+	have.live, have.hash = live, hash
+	if !changed {
+		return have, nil
+	}
+	for old := range have.decoded {
+		if r, err := s.recorded(k, old); old != hash && err == nil && r == nil {
+			delete(have.decoded, old)
+		}
+	}
+	return have, nil
+}
+
+// decode is what the spec with the hash asks for. config is called only for what is not known yet.
+func (k *known) decode(hash string, annotations map[string]string, config func() (*unstructured.Unstructured, error)) (*render.Install, error) {
+	if d, ok := k.decoded[hash]; ok && maps.Equal(d.annotations, annotations) {
 		return d.install, d.err
 	}
+	u, err := config()
+	if err != nil {
+		return nil, err
+	}
 	install, err := render.Decode(u)
-	if pin := u.GetAnnotations()[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
+	if pin := annotations[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
 		install = install.WithVersion(pin)
 	}
-	s.decoded[k] = decoded{uid: u.GetUID(), generation: u.GetGeneration(), annotations: u.GetAnnotations(), install: install, err: err}
+	k.decoded[hash] = decoded{annotations: annotations, install: install, err: err}
 	return install, err
-}
-
-func (s *Source) forget(k key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.decoded, k)
 }

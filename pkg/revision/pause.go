@@ -1,0 +1,31 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"fmt"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Paused tells whether the annotations are of something that is paused.
+func Paused(annotations map[string]string) bool { return annotations[api.PausedAnnotation] == "true" }
+
+// PausedBy says, for messages, what keeps the add-on's cluster as it is; it is empty when nothing does.
+func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
+	if Paused(addon.Annotations) {
+		return fmt.Sprintf("annotation %s of ManagedClusterAddOn \"%s/%s\"", api.PausedAnnotation, addon.Namespace, addon.Name)
+	}
+	component := api.Component(addon.Name)
+	name, ok := ConfigOf(addon)
+	if !ok {
+		return ""
+	}
+	config, err := s.live(component, name)
+	if err != nil || config == nil || !Paused(config.GetAnnotations()) { // a resource that cannot be read changes nothing either
+		return ""
+	}
+	return fmt.Sprintf("annotation %s of %s %q", api.PausedAnnotation, component.Kind(), name)
+}

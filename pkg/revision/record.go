@@ -1,0 +1,172 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"open-cluster-management.io/addon-framework/pkg/utils"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Hash is the hash under which OCM refers to what the resource says now. It is over the whole spec, and over neither
+// annotations nor status.
+func Hash(config *unstructured.Unstructured) (string, error) {
+	hash, err := utils.GetSpecHash(config) // what writes the hashes into the status of the add-ons
+	if err != nil {
+		return "", fmt.Errorf("cannot hash the spec of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
+	}
+	return hash, nil
+}
+
+// Annotations are those of the annotations that decide what is rendered.
+func Annotations(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{api.InstallNamespaceAnnotation, api.PinnedVersionAnnotation} {
+		if value, ok := all[name]; ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+const (
+	// maxName is how many bytes of the resource's name the name of a revision repeats, for readers.
+	maxName = 40
+	// idBytes are enough to tell the specs of all resources of a hub from each other.
+	idBytes = 8
+)
+
+// Name is the name of the revision of a resource that holds the spec with the hash. It is in the resource's namespace.
+func Name(component api.Component, resource, hash string) string {
+	id := sha256.Sum256([]byte(component.Kind() + "/" + resource + "/" + hash))
+	readable := strings.TrimRight(resource[:min(len(resource), maxName)], "-.")
+	return fmt.Sprintf("%s-%s-%x", strings.ToLower(component.Kind()), readable, id[:idBytes])
+}
+
+// New is the revision that holds what the resource says now.
+func New(component api.Component, config *unstructured.Unstructured, number int64) (*appsv1.ControllerRevision, error) {
+	hash, err := Hash(config)
+	if err != nil {
+		return nil, err
+	}
+	data := maps.Clone(config.Object) // all that the hash is over
+	delete(data, "metadata")
+	delete(data, "status")
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the spec of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
+	}
+	annotations := Annotations(config.GetAnnotations())
+	annotations[api.SpecHashAnnotation] = hash
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: config.GetNamespace(), Name: Name(component, config.GetName(), hash),
+			Labels: map[string]string{api.RevisionLabel: string(component)}, Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{OwnerReference(component, config)},
+		},
+		Data: runtime.RawExtension{Raw: raw}, Revision: number,
+	}, nil
+}
+
+// OwnerReference makes a revision go with its resource.
+func OwnerReference(component api.Component, config *unstructured.Unstructured) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: component.Resource().GroupVersion().String(), Kind: component.Kind(),
+		Name: config.GetName(), UID: config.GetUID(), Controller: ptr.To(true),
+	}
+}
+
+// HashOf is the hash of the spec that a revision holds.
+func HashOf(r *appsv1.ControllerRevision) string { return r.Annotations[api.SpecHashAnnotation] }
+
+// ResourceOf is the resource that a revision is of; ok is false when it does not say.
+func ResourceOf(r *appsv1.ControllerRevision) (component api.Component, name types.NamespacedName, ok bool) {
+	component = api.Component(r.Labels[api.RevisionLabel])
+	for _, o := range r.OwnerReferences {
+		if o.Kind == component.Kind() && o.APIVersion == component.Resource().GroupVersion().String() {
+			return component, types.NamespacedName{Namespace: r.Namespace, Name: o.Name}, slices.Contains(api.Components(), component)
+		}
+	}
+	return component, types.NamespacedName{}, false
+}
+
+// Restore is the resource as it was: its spec, and the annotations that decide what is rendered.
+func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
+	component, name, ok := ResourceOf(r)
+	if !ok {
+		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": it has no KnativeServing and no KnativeEventing as its owner", r.Namespace, r.Name)
+	}
+	u := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(r.Data.Raw, &u.Object); err != nil {
+		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": %w", r.Namespace, r.Name, err)
+	}
+	hash, err := Hash(u)
+	if err != nil {
+		return nil, err
+	}
+	if hash != HashOf(r) {
+		return nil, fmt.Errorf("cannot use ControllerRevision \"%s/%s\": its spec has hash %s, and not %s as its annotation says", r.Namespace, r.Name, hash, HashOf(r))
+	}
+	u.SetGroupVersionKind(component.Resource().GroupVersion().WithKind(component.Kind()))
+	u.SetNamespace(name.Namespace)
+	u.SetName(name.Name)
+	u.SetAnnotations(Annotations(r.Annotations))
+	return u, nil
+}
+
+const byResource = "resource"
+
+// Indexers index ControllerRevisions by the resource that they are of.
+func Indexers() cache.Indexers {
+	return cache.Indexers{byResource: func(o any) ([]string, error) {
+		r, ok := o.(*appsv1.ControllerRevision)
+		if !ok {
+			return nil, nil
+		}
+		component, name, ok := ResourceOf(r)
+		if !ok {
+			return nil, nil
+		}
+		return []string{string(component) + "/" + name.String()}, nil
+	}}
+}
+
+// History lists the revisions of a resource, the newest first. The indexer has Indexers.
+func History(indexer cache.Indexer, component api.Component, name types.NamespacedName) ([]*appsv1.ControllerRevision, error) {
+	objects, err := indexer.ByIndex(byResource, string(component)+"/"+name.String())
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", component.Kind(), name, err)
+	}
+	var out []*appsv1.ControllerRevision
+	for _, o := range objects {
+		if r, ok := o.(*appsv1.ControllerRevision); ok {
+			out = append(out, r)
+		}
+	}
+	SortNewestFirst(out)
+	return out, nil
+}
+
+// SortNewestFirst orders revisions by their numbers.
+func SortNewestFirst(revisions []*appsv1.ControllerRevision) {
+	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
+	})
+}

@@ -35,23 +35,39 @@ type Targets interface {
 	OfAddOn(addon *addonv1beta1.ManagedClusterAddOn) (resolve.Result, error)
 }
 
+// Pauses tells whether an add-on's cluster may be changed.
+type Pauses interface {
+	// PausedBy says what keeps the cluster as it is; it is empty when nothing does.
+	PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string
+}
+
+// Works are the works of the add-ons.
+type Works struct {
+	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
+	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+}
+
 // Agent is one of the two add-ons.
 type Agent struct {
-	component   api.Component
-	bundles     Bundles
-	targets     Targets
-	foundations worklisters.ManifestWorkLister
+	component api.Component
+	bundles   Bundles
+	targets   Targets
+	pauses    Pauses
+	works     Works
 }
 
 var _ agent.AgentAddon = (*Agent)(nil)
 
-// New makes the add-on of a component. foundations lists the works with api.FoundationLabel.
-func New(component api.Component, bundles Bundles, targets Targets, foundations worklisters.ManifestWorkLister) *Agent {
-	return &Agent{component: component, bundles: bundles, targets: targets, foundations: foundations}
+// New makes the add-on of a component.
+func New(component api.Component, bundles Bundles, targets Targets, pauses Pauses, works Works) *Agent {
+	return &Agent{component: component, bundles: bundles, targets: targets, pauses: pauses, works: works}
 }
 
 // Manifests implements agent.AgentAddon: the payload of the cluster, as soon as its foundation is applied.
 func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) ([]runtime.Object, error) {
+	if by := a.pauses.PausedBy(addon); by != "" {
+		return a.delivered(addon, by)
+	}
 	result, err := a.targets.OfAddOn(addon)
 	if err != nil {
 		return nil, err
@@ -64,7 +80,7 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 		return nil, err
 	}
 	name := work.FoundationName(a.component)
-	foundation, err := a.foundations.ManifestWorks(addon.Namespace).Get(name)
+	foundation, err := a.works.Foundations.ManifestWorks(addon.Namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
 	}

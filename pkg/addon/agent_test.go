@@ -39,6 +39,13 @@ var permitted = targetFunc(func() (resolve.Result, error) {
 	return resolve.Result{Target: &resolve.Target{ManagedCluster: "cluster1"}}, nil
 })
 
+// pausedBy is what pauses an add-on.
+type pausedBy string
+
+func (p pausedBy) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return string(p) }
+
+const running pausedBy = ""
+
 func testBundle() (*render.Bundle, error) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetName("config-network")
@@ -63,6 +70,12 @@ func foundation() *workv1.ManifestWork {
 			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1},
 		}},
 	}
+}
+
+// works lists all works as both kinds.
+func works(t *testing.T, all ...*workv1.ManifestWork) Works {
+	t.Helper()
+	return Works{Foundations: lister(t, all...), Payloads: lister(t, all...)}
 }
 
 func lister(t *testing.T, works ...*workv1.ManifestWork) worklisters.ManifestWorkLister {
@@ -122,7 +135,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			if tc.target == nil {
 				tc.target = permitted
 			}
-			objects, err := New(api.Serving, tc.bundles, tc.target, lister(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
+			objects, err := New(api.Serving, tc.bundles, tc.target, running, works(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
 			switch {
 			case tc.want == "" && (err != nil || len(objects) == 0):
 				t.Errorf("got %d objects, error %v", len(objects), err)
@@ -134,7 +147,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 }
 
 func TestHealthy(t *testing.T) {
-	a := New(api.Serving, bundlesFunc(testBundle), permitted, lister(t))
+	a := New(api.Serving, bundlesFunc(testBundle), permitted, running, works(t))
 	if err := a.healthy(nil, nil, testAddOn()); err == nil || !strings.Contains(err.Error(), "knative-serving/activator") {
 		t.Errorf("nothing is reported, but the error is %v", err)
 	}
@@ -156,7 +169,7 @@ func TestHealthy(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := New(api.Eventing, bundlesFunc(testBundle), permitted, lister(t)).GetAgentAddonOptions()
+	o := New(api.Eventing, bundlesFunc(testBundle), permitted, running, works(t)).GetAgentAddonOptions()
 	if o.Registration != nil {
 		t.Error("an add-on without an agent must not register")
 	}

@@ -25,13 +25,16 @@ type RenderedBundles struct {
 	Options  render.Options
 	// Foundations lists the works with api.FoundationLabel: they tell which version a cluster has.
 	Foundations worklisters.ManifestWorkLister
+	// Payloads lists the works with OCM's add-on label: they tell which configuration a cluster has.
+	Payloads worklisters.ManifestWorkLister
 }
 
 var _ Bundles = (*RenderedBundles)(nil)
 
-// Bundle implements Bundles. A version that the cluster cannot reach in one step is an error.
+// Bundle implements Bundles. A version that the cluster cannot reach in one step is an error. While the add-on is paused,
+// it is what the cluster has got.
 func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
-	install, err := r.Source.Install(addon)
+	install, err := r.install(addon)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +47,23 @@ func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.Manage
 		return nil, err
 	}
 	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
+}
+
+func (r *RenderedBundles) install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
+	if r.Source.PausedBy(addon) == "" {
+		return r.Source.Install(addon)
+	}
+	payloads, err := payloadsOf(r.Payloads, addon)
+	if err != nil {
+		return nil, err
+	}
+	component := api.Component(addon.Name)
+	if name, hash, ok := deliveredConfig(component, payloads); ok {
+		if install, err := r.Source.InstallAt(component, name, hash); err == nil {
+			return install, nil
+		}
+	}
+	return r.Source.Install(addon) // nothing is known to be delivered
 }
 
 // OfConfig is the bundle of a KnativeServing or KnativeEventing, whatever cluster it may come to.

@@ -52,8 +52,8 @@ func realBundles(tb testing.TB, version, installed string) (*RenderedBundles, *a
 	}}
 	lister := cache.NewGenericLister(configs, schema.GroupResource{Group: api.Group, Resource: "knativeservings"})
 	return &RenderedBundles{
-		Source: revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}), Renderer: renderer,
-		Options: render.DefaultOptions(render.Pull), Foundations: worklisters.NewManifestWorkLister(works),
+		Source: revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers())), Renderer: renderer,
+		Options: render.DefaultOptions(render.Pull), Foundations: worklisters.NewManifestWorkLister(works), Payloads: worklisters.NewManifestWorkLister(works),
 	}, a, works
 }
 
@@ -97,7 +97,7 @@ func BenchmarkManifests(b *testing.B) {
 	if err := works.Update(w); err != nil {
 		b.Fatal(err)
 	}
-	agent := New(api.Serving, bundles, permitted, worklisters.NewManifestWorkLister(works))
+	agent := New(api.Serving, bundles, permitted, bundles.Source, Works{Foundations: bundles.Foundations, Payloads: bundles.Payloads})
 	b.ReportAllocs()
 	for b.Loop() {
 		if objects, err := agent.Manifests(b.Context(), nil, a); err != nil || len(objects) == 0 {

@@ -29,6 +29,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/guard"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -39,8 +40,9 @@ const resync = 10 * time.Minute
 type Hub struct {
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface
-	// ConfigClient writes KnativeServings and KnativeEventings.
-	ConfigClient dynamic.Interface
+	// ConfigClient writes KnativeServings and KnativeEventings, RevisionClient their revisions.
+	ConfigClient   dynamic.Interface
+	RevisionClient kubernetes.Interface
 
 	kube     kubeinformers.SharedInformerFactory
 	addOns   addoninformers.SharedInformerFactory
@@ -48,8 +50,10 @@ type Hub struct {
 	configs  dynamicinformer.DynamicSharedInformerFactory
 	// payloads are works with OCM's label of one of our add-ons, foundations those with ours.
 	payloads, foundations workinformers.SharedInformerFactory
-	profiles              *profiles
-	operator              *operator
+	// revisions are ControllerRevisions with our label: the hub has many others.
+	revisions kubeinformers.SharedInformerFactory
+	profiles  *profiles
+	operator  *operator
 }
 
 // withoutManagedFields takes from objects what nobody here reads.
@@ -75,7 +79,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
-	h.operator = newOperator(kube)
+	h.operator, h.RevisionClient = newOperator(kube), kube
 	ours := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
 	selected := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
@@ -83,6 +87,8 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	addOnLabel := selected(addonv1beta1.AddonLabelKey + " " + ours)
 	h.kube = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
 		kubeinformers.WithTweakListOptions(addOnLabel), kubeinformers.WithTransform(withoutManagedFields))
+	h.revisions = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
+		kubeinformers.WithTweakListOptions(selected(api.RevisionLabel+" "+ours)), kubeinformers.WithTransform(withoutManagedFields))
 	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
 		addoninformers.WithTransform(withoutManagedFields))
 	h.clusters = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
@@ -105,6 +111,7 @@ func (h *Hub) addIndexers() error {
 		}
 	}
 	return errors.Join(
+		h.revisionInformer().AddIndexers(revision.Indexers()),
 		addOns.ManagedClusterAddOns().Informer().AddIndexers(guard.AddOnIndexers()),
 		h.foundations.Work().V1().ManifestWorks().Informer().AddIndexers(guard.FoundationIndexers()),
 		h.payloads.Work().V1().ManifestWorks().Informer().AddIndexers(cache.Indexers{
@@ -147,6 +154,15 @@ func (h *Hub) configInformers() map[api.Component]cache.SharedIndexInformer {
 	return out
 }
 
+func (h *Hub) references() *revision.References {
+	addOns := h.addOns.Addon().V1beta1()
+	return &revision.References{AddOns: addOns.ManagedClusterAddOns().Informer().GetIndexer(), Definitions: addOns.ClusterManagementAddOns().Lister()}
+}
+
+func (h *Hub) revisionInformer() cache.SharedIndexInformer {
+	return h.revisions.Apps().V1().ControllerRevisions().Informer()
+}
+
 // syncWarning is after how long the manager says which caches do not fill.
 const syncWarning = 20 * time.Second
 
@@ -162,6 +178,7 @@ func (h *Hub) Start(ctx context.Context) error {
 	}
 	h.kube.Start(ctx.Done())
 	h.operator.factory.Start(ctx.Done())
+	h.revisions.Start(ctx.Done())
 	h.addOns.Start(ctx.Done())
 	h.clusters.Start(ctx.Done())
 	h.configs.Start(ctx.Done())
@@ -183,6 +200,7 @@ func (h *Hub) synced() map[string]cache.InformerSynced {
 	addOns := h.addOns.Addon().V1beta1()
 	clusters := h.clusters.Cluster()
 	out := map[string]cache.InformerSynced{
+		"controllerrevisions.apps (ours)":                              h.revisionInformer().HasSynced,
 		"deployments.apps (the Knative Operator's)":                    h.operator.informer().HasSynced,
 		"managedclustersetbindings.cluster.open-cluster-management.io": clusters.V1beta2().ManagedClusterSetBindings().Informer().HasSynced,
 		"placements.cluster.open-cluster-management.io":                clusters.V1beta1().Placements().Informer().HasSynced,

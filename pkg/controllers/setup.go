@@ -24,6 +24,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/controllers/install"
 	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
 	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
+	"open-cluster-management.io/knative-addon/pkg/controllers/revisions"
+	"open-cluster-management.io/knative-addon/pkg/controllers/rollback"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -61,8 +63,8 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 	s := &setup{
 		mgr: mgr, hub: hub,
 		bundles: &addon.RenderedBundles{
-			Source: revision.NewSource(hub.Configs()), Renderer: renderer, Options: options.Render,
-			Foundations: hub.foundations.Work().V1().ManifestWorks().Lister(),
+			Source: revision.NewSource(hub.Configs(), hub.revisionInformer().GetIndexer()), Renderer: renderer, Options: options.Render,
+			Foundations: hub.foundations.Work().V1().ManifestWorks().Lister(), Payloads: hub.payloads.Work().V1().ManifestWorks().Lister(),
 		},
 		finder: &target.Finder{
 			Configs: hub.configIndexers(), Profiles: hub.profiles, Clusters: clusters.V1().ManagedClusters().Lister(),
@@ -78,11 +80,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		return err
 	}
 	for _, c := range api.Components() {
-		r := &pin.Reconciler{Component: c, Lister: hub.Configs()[c], Client: hub.ConfigClient, Versions: renderer, Operator: hub.operator.Present}
-		if err := r.SetupWithManager(mgr, hub.configInformers()[c]); err != nil {
-			return err
-		}
-		if err := errors.Join(s.install(c), s.direct(c)); err != nil {
+		if err := errors.Join(s.revisions(c), s.pin(c, renderer), s.install(c), s.direct(c)); err != nil {
 			return err
 		}
 	}
@@ -95,8 +93,9 @@ func (s *setup) framework() error {
 	if err != nil {
 		return fmt.Errorf("cannot create the add-on manager: %w", err)
 	}
+	works := addon.Works{Foundations: s.bundles.Foundations, Payloads: s.bundles.Payloads}
 	for _, c := range api.Components() {
-		if err := framework.AddAgent(addon.New(c, s.bundles, s.finder, s.bundles.Foundations)); err != nil {
+		if err := framework.AddAgent(addon.New(c, s.bundles, s.finder, s.bundles.Source, works)); err != nil {
 			return fmt.Errorf("cannot register add-on %q: %w", c.AddOnName(), err)
 		}
 	}
@@ -127,11 +126,36 @@ func (s *setup) framework() error {
 	return nil
 }
 
+// revisions records what a rollout may refer to, and goes back to it.
+func (s *setup) revisions(c api.Component) error {
+	hub, informer := s.hub, s.hub.revisionInformer()
+	recorder := &revisions.Reconciler{
+		Component: c, Configs: hub.Configs()[c], Revisions: informer.GetIndexer(), References: hub.references(), Client: hub.RevisionClient,
+	}
+	back := &rollback.Reconciler{
+		Component: c, Configs: hub.Configs()[c], Revisions: informer.GetIndexer(), References: hub.references(), Client: hub.ConfigClient,
+		Events: s.events(), Operator: hub.operator.Present,
+	}
+	return errors.Join(
+		recorder.SetupWithManager(s.mgr, hub.configInformers()[c], informer),
+		back.SetupWithManager(s.mgr, hub.configInformers()[c], informer),
+	)
+}
+
+func (s *setup) pin(c api.Component, renderer *render.Renderer) error {
+	r := &pin.Reconciler{
+		Component: c, Lister: s.hub.Configs()[c], Client: s.hub.ConfigClient, Versions: renderer,
+		Revisions: &revision.Pins{Component: c, Revisions: s.hub.revisionInformer().GetIndexer(), References: s.hub.references()},
+		Operator:  s.hub.operator.Present,
+	}
+	return r.SetupWithManager(s.mgr, s.hub.configInformers()[c])
+}
+
 func (s *setup) install(c api.Component) error {
 	hub, addOns, clusters := s.hub, s.hub.addOns.Addon().V1beta1(), s.hub.clusters.Cluster()
 	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
 	r := &install.Reconciler{
-		Component: c, Finder: s.finder, Bundles: s.bundles,
+		Component: c, Finder: s.finder, Bundles: s.bundles, Pauses: s.bundles.Source,
 		Configs: hub.Configs()[c], AddOns: addOns.ManagedClusterAddOns().Lister(), Definitions: addOns.ClusterManagementAddOns().Lister(),
 		Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnsByConfig: addOns.ManagedClusterAddOns().Informer().GetIndexer(),
@@ -143,7 +167,7 @@ func (s *setup) install(c api.Component) error {
 		Definitions: addOns.ClusterManagementAddOns().Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
 		Clusters: clusters.V1().ManagedClusters().Informer(), Profiles: hub.profiles.informer(),
 		Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(), Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
-		Operators: hub.operator.informer(),
+		Operators: hub.operator.informer(), Revisions: hub.revisionInformer(),
 	})
 }
 
@@ -163,7 +187,7 @@ func (s *setup) foundation() error {
 	r := &foundation.Reconciler{
 		AddOns: addOns.Lister(), Clusters: clusters.V1().ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
-		Bundles: s.bundles, Targets: s.finder, Events: s.events(), Trigger: s.trigger,
+		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Events: s.events(), Trigger: s.trigger,
 		Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(s.mgr, foundation.Informers{
@@ -171,6 +195,7 @@ func (s *setup) foundation() error {
 		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
 		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
 		Sets: clusters.V1beta2().ManagedClusterSets().Informer(), Operators: hub.operator.informer(),
+		Revisions: hub.revisionInformer(),
 	})
 }
 

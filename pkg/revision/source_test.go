@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +27,19 @@ func source(t *testing.T, objects ...*unstructured.Unstructured) (*Source, cache
 		}
 	}
 	resource := schema.GroupResource{Group: api.Group, Resource: "knativeservings"}
-	return NewSource(map[api.Component]cache.GenericLister{api.Serving: cache.NewGenericLister(indexer, resource)}), indexer
+	return NewSource(map[api.Component]cache.GenericLister{api.Serving: cache.NewGenericLister(indexer, resource)}, revisions(t)), indexer
+}
+
+// revisions is the cache of ControllerRevisions.
+func revisions(t *testing.T, all ...*appsv1.ControllerRevision) cache.Indexer {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers())
+	for _, r := range all {
+		if err := indexer.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return indexer
 }
 
 func serving(generation int64, version string) *unstructured.Unstructured {

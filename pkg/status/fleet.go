@@ -21,6 +21,8 @@ type Fleet struct {
 	// Clusters are the clusters whose add-on uses the resource, NotReady those of them on which it is not Available, Held
 	// those that keep it although it is being deleted there.
 	Clusters, NotReady, Held []string
+	// Paused tells that all of them stay as they are.
+	Paused bool
 }
 
 // FleetConditions are all conditions of a fleet configuration, in the order of api.ConditionTypes.
@@ -46,6 +48,9 @@ func (f Fleet) usage() string {
 	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady))
 	if len(f.Held) > 0 {
 		s += fmt.Sprintf("; the removal of %d is held: see condition %s of the ManagedClusterAddOns", len(f.Held), api.RemovalHeld)
+	}
+	if f.Paused {
+		s += fmt.Sprintf("; annotation %s keeps their clusters as they are", api.PausedAnnotation)
 	}
 	return s
 }

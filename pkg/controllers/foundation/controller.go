@@ -35,6 +35,7 @@ type Reconciler struct {
 	WorkClient  workclient.Interface
 	Bundles     addon.Bundles
 	Targets     addon.Targets
+	Pauses      addon.Pauses
 	Events      events.EventRecorder
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
@@ -80,6 +81,9 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	if err := r.report(ctx, s, target, fault); err != nil {
 		return err
 	}
+	if r.Pauses.PausedBy(s.addon) != "" {
+		return r.pause(ctx, s)
+	}
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
 		return nil //nolint:nilerr // a fault was told
 	}
@@ -91,6 +95,15 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
 	return nil
+}
+
+// pause leaves the works as they are. An add-on that has taken over somebody else's works holds them from now on, paused or
+// not: they must not go with it unseen.
+func (r *Reconciler) pause(ctx context.Context, s *scope) error {
+	if s.foundation == nil || s.clusterLeaves() {
+		return nil
+	}
+	return r.ensureFinalizer(ctx, s)
 }
 
 // bundle is what the cluster should have, or what is wrong with the configuration: then addon-framework reports it too, and

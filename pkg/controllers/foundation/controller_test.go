@@ -49,6 +49,11 @@ func (t targetOf) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, er
 	return resolve.Result(t), nil
 }
 
+// pausedBy is what pauses an add-on.
+type pausedBy string
+
+func (p pausedBy) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return string(p) }
+
 func fine() (*render.Bundle, error) {
 	return &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1"}, nil
 }
@@ -61,6 +66,7 @@ type hub struct {
 	noAddOn bool
 	bundles bundlesFunc
 	target  targetOf
+	paused  pausedBy
 
 	failCreate error
 	actions    []string
@@ -102,6 +108,11 @@ func (h *hub) annotated(name, value string) *hub {
 		h.addOn.Annotations = map[string]string{}
 	}
 	h.addOn.Annotations[name] = value
+	return h
+}
+
+func (h *hub) isPaused() *hub {
+	h.paused = "somebody"
 	return h
 }
 
@@ -187,7 +198,7 @@ func (h *hub) reconcile(t *testing.T) error {
 	r := &Reconciler{
 		AddOns:   addonlisters.NewManagedClusterAddOnLister(addOnsIndexer),
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
-		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Events: events.NewFakeRecorder(10),
+		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
@@ -301,6 +312,23 @@ func TestReconcile(t *testing.T) {
 			reason: "What is not understood keeps CRDs.",
 			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, "delete").with(keeping),
 			want:   []string{patchStatus, deleteFoundation},
+		},
+		"paused": {
+			reason: "It is told what is known; nothing is written.",
+			hub:    newHub().isPaused(), want: []string{patchStatus},
+		},
+		"paused with works": {
+			reason: "What is there is held, and stays.",
+			hub:    newHub().isPaused().with(payload(), foundationWork()), want: []string{patchStatus, patchAddOn},
+		},
+		"removal while paused": {
+			reason: "It waits, and says what for.",
+			hub:    newHub().allowed().isPaused().with(payload(), foundationWork()), want: []string{patchStatus},
+		},
+		"removal by force while paused": {
+			reason: "It changes nothing on the cluster.",
+			hub:    newHub().deleting().isPaused().annotated(api.ForceOrphanAnnotation, "true").with(payload()),
+			want:   []string{updatePayload},
 		},
 		"follows another add-on": {
 			reason: "It gets the configuration of that one before anything else.",

@@ -44,6 +44,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	if s.addon.Annotations[api.RemovalAllowedAnnotation] == "" {
 		return reconcile.Result{}, nil // package guard decides
 	}
+	if by := r.Pauses.PausedBy(s.addon); by != "" {
+		return reconcile.Result{}, r.reportPause(ctx, s, by)
+	}
 	if err := r.reportRemoval(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -33,6 +35,8 @@ type Informers struct {
 	Profiles, Bindings, Sets cache.SharedIndexInformer
 	// Operators are the Deployments of the Knative Operator on the hub.
 	Operators cache.SharedIndexInformer
+	// Revisions are what add-ons may be waiting for.
+	Revisions cache.SharedIndexInformer
 }
 
 // workers is how many add-ons are served at a time: what one waits for is the hub's API server.
@@ -48,6 +52,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WatchesRawSource(watch(in.Bindings, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Sets, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Operators, r.addOnsInstalledFor)).
+		WatchesRawSource(watch(in.Revisions, r.addOnsOfRevision, created())).
 		WatchesRawSource(watch(in.Foundations, addOnOfLabel(api.FoundationLabel))).
 		WatchesRawSource(watch(in.Payloads, addOnOfLabel(addonv1beta1.AddonLabelKey)))
 	for component, informer := range in.Configs {
@@ -66,6 +71,13 @@ func watch(informer cache.SharedIndexInformer, requests handler.MapFunc, predica
 // specChanged passes over what only changes the status: a configuration may be that of a thousand clusters.
 func specChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// created passes over what changes or goes.
+func created() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
 }
 
 func sameKey(_ context.Context, o client.Object) []reconcile.Request {
@@ -89,18 +101,7 @@ func addOnsOfCluster(_ context.Context, o client.Object) []reconcile.Request {
 
 // addOnsInstalledFor finds the add-ons that were made for a resource with a reference: consent is about these.
 func (r *Reconciler) addOnsInstalledFor(ctx context.Context, _ client.Object) []reconcile.Request {
-	addOns, err := r.AddOns.List(labels.Everything())
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot list ManagedClusterAddOns")
-		return nil
-	}
-	var out []reconcile.Request
-	for _, a := range addOns {
-		if a.Annotations[api.InstalledForAnnotation] != "" {
-			out = append(out, request(a.Namespace, a.Name)...)
-		}
-	}
-	return out
+	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool { return a.Annotations[api.InstalledForAnnotation] != "" })
 }
 
 func addOnOfLabel(label string) handler.MapFunc {
@@ -112,17 +113,44 @@ func addOnOfLabel(label string) handler.MapFunc {
 // addOnsOfConfig finds the add-ons that a KnativeServing or KnativeEventing configures.
 func (r *Reconciler) addOnsOfConfig(component api.Component) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		addOns, err := r.AddOns.List(labels.Everything())
-		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot list ManagedClusterAddOns")
-			return nil
-		}
-		var out []reconcile.Request
-		for _, a := range addOns {
-			if config, ok := revision.ConfigOf(a); ok && a.Name == component.AddOnName() && config == client.ObjectKeyFromObject(o) {
-				out = append(out, request(a.Namespace, a.Name)...)
-			}
-		}
-		return out
+		return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+			config, ok := revision.ConfigOf(a)
+			return ok && a.Name == component.AddOnName() && config == client.ObjectKeyFromObject(o)
+		})
 	}
+}
+
+// addOnsOfRevision finds the add-ons that are to have what a revision holds: OCM may have referred to it before it was
+// recorded.
+func (r *Reconciler) addOnsOfRevision(ctx context.Context, o client.Object) []reconcile.Request {
+	rev, ok := o.(*appsv1.ControllerRevision)
+	if !ok {
+		return nil
+	}
+	component, name, ok := revision.ResourceOf(rev)
+	if !ok {
+		return nil
+	}
+	want := addonv1beta1.ConfigSpecHash{
+		ConfigReferent: addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}, SpecHash: revision.HashOf(rev),
+	}
+	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		desired := revision.Desired(a)
+		return desired != nil && a.Name == component.AddOnName() && *desired == want
+	})
+}
+
+func (r *Reconciler) addOnsThat(ctx context.Context, match func(*addonv1beta1.ManagedClusterAddOn) bool) []reconcile.Request {
+	addOns, err := r.AddOns.List(labels.Everything())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot list ManagedClusterAddOns")
+		return nil
+	}
+	var out []reconcile.Request
+	for _, a := range addOns {
+		if match(a) {
+			out = append(out, request(a.Namespace, a.Name)...)
+		}
+	}
+	return out
 }

@@ -54,6 +54,14 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 	return r.setConditions(ctx, s, []metav1.Condition{c})
 }
 
+// reportPause tells on an add-on that is to go what keeps it.
+func (r *Reconciler) reportPause(ctx context.Context, s *scope, by string) error {
+	return r.setConditions(ctx, s, []metav1.Condition{{
+		Type: api.RemovalHeld, Status: metav1.ConditionTrue, Reason: api.ReasonPaused,
+		Message: fmt.Sprintf("nothing is removed from cluster %q, because it is paused by %s; take it away to go on", s.addon.Namespace, by),
+	}})
+}
+
 func (r *Reconciler) setConditions(ctx context.Context, s *scope, conditions []metav1.Condition) error {
 	changed := s.addon.DeepCopy()
 	differs := false

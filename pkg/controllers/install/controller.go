@@ -33,6 +33,7 @@ type Reconciler struct {
 	Component api.Component
 	Finder    *target.Finder
 	Bundles   Bundles
+	Pauses    addon.Pauses
 
 	Configs     cache.GenericLister
 	AddOns      addonlisters.ManagedClusterAddOnLister

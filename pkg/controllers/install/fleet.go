@@ -19,6 +19,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -53,7 +54,7 @@ func (r *Reconciler) reportFleet(ctx context.Context, s *scope) (reconcile.Resul
 
 // fleet counts the add-ons that the resource configures.
 func (r *Reconciler) fleet(ctx context.Context, s *scope) (status.Fleet, error) {
-	var out status.Fleet
+	out := status.Fleet{Paused: revision.Paused(s.config.GetAnnotations())}
 	gvr := r.Component.Resource()
 	objects, err := r.AddOnsByConfig.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s", gvr.Group, gvr.Resource, key(s)))
 	if err != nil {

@@ -43,7 +43,16 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (in *status.Installa
 		return nil, 0, err
 	}
 	in.Bundle, in.Observation = bundle, work.Observe(bundle, s.foundation, s.payloads)
+	if by := r.Pauses.PausedBy(s.addOn); by != "" && (in.Observation.Waiting != "" || !r.isCurrent(ctx, s, bundle)) {
+		in.Observation.Waiting = fmt.Sprintf("paused by %s: cluster %q keeps what it has instead of this spec; take it away to go on", by, s.ref.Name)
+	}
 	return in, in.Observation.Settle(r.Clock.Now()), nil
+}
+
+// isCurrent tells that a bundle is what the resource asks for now.
+func (r *Reconciler) isCurrent(ctx context.Context, s *scope, bundle *render.Bundle) bool {
+	current, err := r.Bundles.OfConfig(ctx, r.Component, nameOf(s))
+	return err == nil && current.Digest == bundle.Digest
 }
 
 // pending is the fault of a configuration that nobody has got yet.

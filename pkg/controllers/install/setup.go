@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -32,6 +34,8 @@ type Informers struct {
 	Clusters, Profiles, Bindings, Sets                  cache.SharedIndexInformer
 	// Operators are the Deployments of the Knative Operator.
 	Operators cache.SharedIndexInformer
+	// Revisions are what resources may be waiting for.
+	Revisions cache.SharedIndexInformer
 }
 
 // workers is how many resources are served at a time: what one waits for is the hub's API server.
@@ -58,6 +62,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WatchesRawSource(&source.Informer{
 			Informer: in.Definitions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofDefinition),
 			Predicates: []predicate.Predicate{predicate.GenerationChangedPredicate{}}, // its status tells of rollouts
+		}).
+		WatchesRawSource(&source.Informer{
+			Informer: in.Revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofRevision),
+			Predicates: []predicate.Predicate{predicate.Funcs{ // only new ones
+				UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }, DeleteFunc: func(ctrlevent.DeleteEvent) bool { return false },
+			}},
 		})
 	for _, w := range watches {
 		b = b.WatchesRawSource(&source.Informer{Informer: w.informer, Handler: handler.EnqueueRequestsFromMapFunc(w.requests)})
@@ -123,6 +133,18 @@ func (r *Reconciler) ofProfile(ctx context.Context, o client.Object) []reconcile
 func (r *Reconciler) ofBinding(ctx context.Context, o client.Object) []reconcile.Request {
 	configs, err := target.ReferringToNamespace(r.Finder.Configs[r.Component], o.GetNamespace())
 	return requests(ctx, configs, err)
+}
+
+func (r *Reconciler) ofRevision(_ context.Context, o client.Object) []reconcile.Request {
+	rev, ok := o.(*appsv1.ControllerRevision)
+	if !ok {
+		return nil
+	}
+	component, name, ok := revision.ResourceOf(rev)
+	if !ok || component != r.Component {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: name}}
 }
 
 func (r *Reconciler) all(context.Context) []reconcile.Request {

@@ -4,7 +4,8 @@
 //
 // An empty version means the newest that the add-on has. Without a pin, upgrading the add-on would upgrade every cluster
 // whose configuration says nothing, at once. The pin is an annotation, so that it changes neither the spec nor its hash; it
-// is removed when the user names a version, and made anew when the user takes the name away.
+// is removed when the user names a version, and made anew when the user takes the name away: then it is what the same spec
+// was pinned to before if a cluster is still to have that one, as in the middle of a rollout.
 package pin
 
 import (
@@ -31,12 +32,19 @@ type Resolver interface {
 	ResolveVersion(component api.Component, specVersion string) (string, error)
 }
 
+// Recorder knows what a spec was pinned to before.
+type Recorder interface {
+	// Pin is empty when the spec has none that counts.
+	Pin(config *unstructured.Unstructured) (string, error)
+}
+
 // Reconciler pins the KnativeServings or the KnativeEventings.
 type Reconciler struct {
 	Component api.Component
 	Lister    cache.GenericLister
 	Client    dynamic.Interface
 	Versions  Resolver
+	Revisions Recorder
 	// Operator names what runs the Knative Operator on the hub, which then takes the resources for its own; empty when
 	// nothing does.
 	Operator func() string
@@ -75,6 +83,9 @@ func (r *Reconciler) pinOf(u *unstructured.Unstructured, have string) (string, e
 	}
 	if have != "" {
 		return have, nil
+	}
+	if recorded, err := r.Revisions.Pin(u); recorded != "" || err != nil {
+		return recorded, err
 	}
 	return r.Versions.ResolveVersion(r.Component, "")
 }

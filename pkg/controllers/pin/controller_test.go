@@ -23,6 +23,11 @@ type newest struct {
 
 func (n newest) ResolveVersion(api.Component, string) (string, error) { return n.version, n.err }
 
+// recorded is what a spec was pinned to before.
+type recorded string
+
+func (p recorded) Pin(*unstructured.Unstructured) (string, error) { return string(p), nil }
+
 func serving(spec, annotations map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
@@ -41,6 +46,7 @@ func TestPin(t *testing.T) {
 		writes  int
 		wantErr error
 		other   string // who else takes care of the resource
+		before  recorded
 	}{
 		"empty version":          {reason: "It resolves once.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, want: "1.23.0", writes: 1},
 		"pinned version":         {reason: "A newer add-on changes nothing.", object: serving(nil, pinned), newest: newest{version: "1.23.0"}, want: "1.22.1"},
@@ -49,6 +55,8 @@ func TestPin(t *testing.T) {
 		"named after a pin":      {reason: "The pin is void.", object: serving(map[string]any{"version": "1.21"}, pinned), writes: 1},
 		"manifests of users":     {reason: "The user's own manifests have no bundled version.", object: serving(map[string]any{"manifests": []any{map[string]any{}}}, nil)},
 		"the Knative Operator's": {reason: "It is left alone.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, other: "Deployment"},
+		"pinned before":          {reason: "The spec means what it meant.", object: serving(nil, nil), newest: newest{version: "1.23.0"}, before: "1.22.1", want: "1.22.1", writes: 1},
+		"pin beats the record":   {reason: "The user decides.", object: serving(nil, pinned), before: "1.21.2", want: "1.22.1"},
 		"nothing bundled":        {reason: "No version, no pin.", object: serving(nil, nil), newest: newest{err: errNone}, wantErr: errNone},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +68,7 @@ func TestPin(t *testing.T) {
 			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, tc.object)
 			r := &Reconciler{
 				Component: api.Serving, Lister: cache.NewGenericLister(indexer, api.Serving.Resource().GroupResource()),
-				Client: client, Versions: tc.newest, Operator: func() string { return tc.other },
+				Client: client, Versions: tc.newest, Revisions: tc.before, Operator: func() string { return tc.other },
 			}
 			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(tc.object).AsNamespacedName()})
 			if !errors.Is(err, tc.wantErr) {

@@ -23,7 +23,7 @@ import (
 
 // SetupWithManager makes the manager run the controller. A revision that somebody deletes is recorded again.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, configs, revisions cache.SharedIndexInformer) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("revisions-"+r.Component.Resource().Resource).
+	err := ctrl.NewControllerManagedBy(mgr).Named("revisions-" + r.Component.Resource().Resource).
 		WatchesRawSource(&source.Informer{Informer: configs, Handler: r.events()}).
 		WatchesRawSource(&source.Informer{Informer: revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofRevision)}).
 		Complete(r)

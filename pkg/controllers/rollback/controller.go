@@ -179,7 +179,7 @@ func (r *Reconciler) refuse(config *unstructured.Unstructured, refusal string) {
 		return
 	}
 	text := fmt.Sprintf("Annotation %s asks for %q: %s", api.RollbackAnnotation, brief(config.GetAnnotations()[api.RollbackAnnotation]), refusal)
-	r.Events.Eventf(config, nil, corev1.EventTypeWarning, "RollbackRefused", "Rollback", "%s", text[:min(len(text), maxNote)])
+	r.Events.Eventf(config, nil, corev1.EventTypeWarning, "RollbackRefused", "Rollback", "%s", strings.ToValidUTF8(text[:min(len(text), maxNote)], ""))
 }
 
 const (
@@ -198,7 +198,7 @@ func brief(value string) string {
 
 // SetupWithManager makes the manager run the controller. A revision that is recorded later is found then.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, configs, revisions cache.SharedIndexInformer) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("rollback-"+r.Component.Resource().Resource).
+	err := ctrl.NewControllerManagedBy(mgr).Named("rollback-" + r.Component.Resource().Resource).
 		WatchesRawSource(&source.Informer{Informer: configs, Handler: &handler.EnqueueRequestForObject{}}).
 		WatchesRawSource(&source.Informer{Informer: revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofRevision)}).
 		Complete(r)

@@ -1,0 +1,92 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// delivered is what the payload of a paused add-on carries. When the add-on is to have another configuration by now, that
+// is an error: the framework would mark the works with the new one, and OCM would take the rollout for complete.
+func (a *Agent) delivered(addon *addonv1beta1.ManagedClusterAddOn, by string) ([]runtime.Object, error) {
+	payloads, err := payloadsOf(a.works.Payloads, addon)
+	if err != nil {
+		return nil, err
+	}
+	if len(payloads) == 0 {
+		return nil, fmt.Errorf("paused by %s: nothing is delivered to cluster %q; take it away to go on", by, addon.Namespace)
+	}
+	want := agentdeploy.ConfigsToMap(addon.Status.ConfigReferences)
+	var out []runtime.Object
+	for _, p := range payloads {
+		if !maps.Equal(configsOf(p), want) {
+			return nil, fmt.Errorf("paused by %s: cluster %q keeps what it has instead of its new configuration; take it away to go on", by, addon.Namespace)
+		}
+		for _, m := range p.Spec.Workload.Manifests {
+			u := &unstructured.Unstructured{}
+			if err := u.UnmarshalJSON(m.Raw); err != nil {
+				return nil, fmt.Errorf("cannot read ManifestWork \"%s/%s\" of a paused add-on: %w", p.Namespace, p.Name, err)
+			}
+			out = append(out, u)
+		}
+	}
+	if len(out) == 0 { // an empty list would delete the works
+		return nil, fmt.Errorf("paused by %s: the works of cluster %q carry nothing", by, addon.Namespace)
+	}
+	return out, nil
+}
+
+// payloadsOf are the works that the framework made for the add-on, by name.
+func payloadsOf(works worklisters.ManifestWorkLister, addon *addonv1beta1.ManagedClusterAddOn) ([]*workv1.ManifestWork, error) {
+	out, err := works.ManifestWorks(addon.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: addon.Name}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", addon.Name, addon.Namespace, err)
+	}
+	out = slices.DeleteFunc(out, func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp != nil })
+	slices.SortFunc(out, func(a, b *workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// configsOf are the configurations that a payload was made of, with their hashes, as the framework writes them down.
+func configsOf(payload *workv1.ManifestWork) map[string]string {
+	out := map[string]string{}
+	if json.Unmarshal([]byte(payload.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// deliveredConfig is the KnativeServing or KnativeEventing that all payloads were made of; ok is false when they differ.
+func deliveredConfig(component api.Component, payloads []*workv1.ManifestWork) (name types.NamespacedName, hash string, ok bool) {
+	prefix := component.Resource().GroupResource().String() + "/"
+	for i, p := range payloads {
+		for config, of := range configsOf(p) {
+			id, ours := strings.CutPrefix(config, prefix)
+			if !ours {
+				continue
+			}
+			namespace, resource, _ := strings.Cut(id, "/")
+			if i > 0 && (of != hash || name.Name != resource || name.Namespace != namespace) {
+				return types.NamespacedName{}, "", false
+			}
+			name, hash = types.NamespacedName{Namespace: namespace, Name: resource}, of
+		}
+	}
+	return name, hash, hash != ""
+}

@@ -42,6 +42,10 @@ func revisions(t *testing.T, all ...*appsv1.ControllerRevision) cache.Indexer {
 	return indexer
 }
 
+func revisionsWithoutIndex() cache.Indexer {
+	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+}
+
 func serving(generation int64, version string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",

@@ -59,6 +59,10 @@ type hub struct {
 	works      []*workv1.ManifestWork
 	bundle     *render.Bundle
 	bundleErr  error
+	// current is what configurations ask for when that is not bundle, and pausedBy what keeps the cluster as it is.
+	current    *render.Bundle
+	currentErr error
+	pausedBy   string
 
 	// behind keeps the cache of add-ons as it is.
 	behind bool
@@ -139,7 +143,7 @@ func (h *hub) start() {
 			Bindings: clusterlistersv1beta2.NewManagedClusterSetBindingLister(c.bindings),
 			Sets:     clusterlistersv1beta2.NewManagedClusterSetLister(c.sets),
 		},
-		Bundles: h, Configs: cache.NewGenericLister(c.configs, api.Serving.Resource().GroupResource()),
+		Bundles: h, Pauses: h, Configs: cache.NewGenericLister(c.configs, api.Serving.Resource().GroupResource()),
 		AddOns: addonlisters.NewManagedClusterAddOnLister(c.addOns), Definitions: addonlisters.NewClusterManagementAddOnLister(c.definitions),
 		Foundations: worklisters.NewManifestWorkLister(c.foundations), Payloads: worklisters.NewManifestWorkLister(c.payloads),
 		AddOnsByConfig: c.addOns, ConfigClient: h.configs, AddOnClient: h.addOns, Events: h.events, Clock: h.clock,
@@ -234,8 +238,14 @@ func (h *hub) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*rende
 
 // OfConfig implements Bundles.
 func (h *hub) OfConfig(ctx context.Context, _ api.Component, _ types.NamespacedName) (*render.Bundle, error) {
+	if h.current != nil || h.currentErr != nil {
+		return h.current, h.currentErr
+	}
 	return h.Bundle(ctx, nil)
 }
+
+// PausedBy implements addon.Pauses.
+func (h *hub) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return h.pausedBy }
 
 // reconcile runs one reconcile of team/name with caches that are up to date.
 func (h *hub) reconcile(name string) (reconcile.Result, error) {

@@ -1,0 +1,296 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/addon-framework/pkg/index"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// fleet is a KnativeServing whose spec changes while its clusters are at other specs.
+type fleet struct {
+	t         *testing.T
+	source    *Source
+	configs   cache.Indexer
+	revisions cache.Indexer
+	number    int64
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	s, configs := source(t)
+	return &fleet{t: t, source: s, configs: configs, revisions: s.revisions}
+}
+
+// apply changes the resource, and returns the hash of its spec.
+func (f *fleet) apply(version string, annotations map[string]string) string {
+	f.t.Helper()
+	f.number++
+	u := serving(f.number, version)
+	u.SetAnnotations(annotations)
+	if err := f.configs.Add(u); err != nil {
+		f.t.Fatal(err)
+	}
+	hash, err := Hash(u)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return hash
+}
+
+// record keeps the resource as it is.
+func (f *fleet) record() {
+	f.t.Helper()
+	o, _, err := f.configs.GetByKey("fleet/default")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r, err := New(api.Serving, o.(*unstructured.Unstructured), f.number) //nolint:forcetypeassert // it is one
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.revisions.Add(r); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// at is the add-on of a cluster that is to have the spec with the hash.
+func at(hash string) *addonv1beta1.ManagedClusterAddOn {
+	ref := reference("knativeservings", "default")
+	ref.DesiredConfig.SpecHash = hash
+	return addOn(ref)
+}
+
+func (f *fleet) version(hash string) string {
+	f.t.Helper()
+	install, err := f.source.Install(at(hash))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return install.SpecVersion()
+}
+
+// TestRolloutIsTrue holds that a cluster has what its hash says, whatever the resource says by now.
+func TestRolloutIsTrue(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("1.22", nil)
+	if got := f.version(first); got != "1.22" {
+		t.Errorf("before anything is recorded the version is %q", got)
+	}
+	f.record()
+	second := f.apply("1.23", nil)
+	for hash, want := range map[string]string{first: "1.22", second: "1.23", "": "1.23"} {
+		if got := f.version(hash); got != want {
+			t.Errorf("hash %.12q has version %q, want %q", hash, got, want)
+		}
+	}
+	one, _ := f.source.Install(at(first))
+	two, _ := f.source.Install(at(first))
+	if one != two {
+		t.Error("a revision is decoded twice")
+	}
+}
+
+// TestUnknownRevision holds that nobody gets the live spec under another hash, and that a revision which comes later is found.
+func TestUnknownRevision(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("1.22", nil)
+	if got := f.version(first); got != "1.22" { // known, and forgotten with the next spec
+		t.Errorf("version is %q", got)
+	}
+	unrecorded, _, _ := f.configs.GetByKey("fleet/default")
+	f.apply("1.23", nil)
+	_, err := f.source.Install(at(first))
+	if got := render.ReasonOf(err); got != ReasonRevisionNotFound {
+		t.Fatalf("reason is %q (%v)", got, err)
+	}
+	for _, want := range []string{first[:12], `"fleet/default"`, "keeps what it has", "apply it again"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+	r, err := New(api.Serving, unrecorded.(*unstructured.Unstructured), 1) //nolint:forcetypeassert // it is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.revisions.Add(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.version(first); got != "1.22" {
+		t.Errorf("version is %q", got)
+	}
+	if err := f.configs.Delete(unrecorded); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonConfigNotFound {
+		t.Errorf("without the resource the error is %v", err)
+	}
+}
+
+// TestAnnotationsAreThoseOfTheTime holds that what decides besides the spec what is rendered stays with it.
+func TestAnnotationsAreThoseOfTheTime(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("", map[string]string{api.PinnedVersionAnnotation: "1.22.1", api.InstallNamespaceAnnotation: "old"})
+	f.record()
+	f.apply("1.23", map[string]string{api.InstallNamespaceAnnotation: "new"})
+	install, err := f.source.Install(at(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if install.SpecVersion() != "1.22.1" || install.InstallNamespace() != "old" {
+		t.Errorf("version is %q, namespace %q", install.SpecVersion(), install.InstallNamespace())
+	}
+	f.apply("", nil) // the same spec again, not pinned yet
+	if got := f.version(first); got != "1.22.1" {
+		t.Errorf("before it is pinned again the version is %q", got)
+	}
+	f.apply("", map[string]string{api.PinnedVersionAnnotation: "1.23.0"})
+	if got := f.version(first); got != "1.23.0" {
+		t.Errorf("the pin of the resource counts for the spec as it is, but the version is %q", got)
+	}
+}
+
+func TestBrokenRevisions(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("1.22", nil)
+	f.record()
+	f.apply("1.23", nil)
+	o, _, _ := f.revisions.GetByKey("fleet/" + Name(api.Serving, "default", first))
+	if err := f.revisions.Update(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: Name(api.Serving, "default", first)}}); err == nil {
+		if _, err := f.source.Install(at(first)); err == nil || errors.As(err, new(*render.Error)) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if err := f.revisions.Update(o); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.version(first); got != "1.22" {
+		t.Errorf("version is %q", got)
+	}
+}
+
+// TestConcurrentUse is for the race detector: the framework's worker and our controllers ask at the same time.
+func TestConcurrentUse(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("1.22", nil)
+	f.record()
+	second := f.apply("1.23", nil)
+	f.record()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				hash, want := first, "1.22"
+				if i%2 == 0 {
+					hash, want = second, "1.23"
+				}
+				install, err := f.source.Install(at(hash))
+				if err != nil || install.SpecVersion() != want {
+					t.Errorf("hash %.12s: %v", hash, err)
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		u := serving(int64(100+i), []string{"1.22", "1.23"}[i%2])
+		if err := f.configs.Update(u); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+}
+
+func TestPausedBy(t *testing.T) {
+	f := newFleet(t)
+	hash := f.apply("1.22", nil)
+	paused := map[string]string{api.PausedAnnotation: "true"}
+	if got := f.source.PausedBy(at(hash)); got != "" {
+		t.Errorf("it is paused by %q", got)
+	}
+	a := at(hash)
+	a.Annotations = paused
+	if got := f.source.PausedBy(a); !strings.Contains(got, "ManagedClusterAddOn \"cluster1/knative-serving\"") {
+		t.Errorf("it is paused by %q", got)
+	}
+	f.apply("1.22", paused)
+	if got := f.source.PausedBy(at(hash)); !strings.Contains(got, "KnativeServing \"fleet/default\"") {
+		t.Errorf("it is paused by %q", got)
+	}
+	f.apply("1.22", map[string]string{api.PausedAnnotation: "false"})
+	for _, a := range []*addonv1beta1.ManagedClusterAddOn{at(hash), addOn(), addOn(reference("knativeservings", "gone"))} {
+		if got := f.source.PausedBy(a); got != "" {
+			t.Errorf("it is paused by %q", got)
+		}
+	}
+}
+
+func TestReferencesAndPins(t *testing.T) {
+	f := newFleet(t)
+	first := f.apply("", map[string]string{api.PinnedVersionAnnotation: "1.22.1"})
+	f.record()
+	here := func(hash string) *addonv1beta1.ConfigSpecHash {
+		return &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}, SpecHash: hash}
+	}
+	group := addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"}
+	addOns := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{index.AddonByConfig: index.IndexAddonByConfig})
+	definitions := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	a := addOn(addonv1beta1.ConfigReference{ConfigGroupResource: group, DesiredConfig: here(first), LastAppliedConfig: here("applied")},
+		addonv1beta1.ConfigReference{ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: "x", Resource: "y"}, DesiredConfig: here("foreign")})
+	elsewhere := here("elsewhere")
+	elsewhere.Name = "other"
+	d := &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}
+	d.Status.InstallProgressions = []addonv1beta1.InstallProgression{{ConfigReferences: []addonv1beta1.InstallConfigReference{
+		{ConfigGroupResource: group, DesiredConfig: here("next"), LastAppliedConfig: here("before"), LastKnownGoodConfig: here("good")},
+		{ConfigGroupResource: group, DesiredConfig: elsewhere, LastKnownGoodConfig: here("")},
+	}}}
+	for indexer, o := range map[cache.Indexer]any{addOns: a, definitions: d} {
+		if err := indexer.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refs := &References{AddOns: addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(definitions)}
+	config := serving(1, "")
+	got, err := refs.Of(api.Serving, cache.MetaObjectToName(config).AsNamespacedName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Desired) != 2 || !got.Desired[first] || !got.Desired["next"] {
+		t.Errorf("desired are %v", got.Desired)
+	}
+	if len(got.Good) != 3 || !got.Good["applied"] || !got.Good["before"] || !got.Good["good"] {
+		t.Errorf("good are %v", got.Good)
+	}
+
+	pins := &Pins{Component: api.Serving, Revisions: f.revisions, References: refs}
+	for reason, tc := range map[string]struct{ version, desired, want string }{
+		"a cluster is to have it still": {"", first, "1.22.1"},
+		"no cluster is to have it":      {"", "other", ""},
+		"it was never recorded":         {"1.23", first, ""},
+	} {
+		a := a.DeepCopy()
+		a.Status.ConfigReferences[0].DesiredConfig.SpecHash = tc.desired
+		if err := addOns.Update(a); err != nil {
+			t.Fatal(err)
+		}
+		if pin, err := pins.Pin(serving(2, tc.version)); err != nil || pin != tc.want {
+			t.Errorf("%s: the pin is %q (%v), want %q", reason, pin, err, tc.want)
+		}
+	}
+	refs.AddOns = definitions
+	if _, err := refs.Of(api.Serving, cache.MetaObjectToName(config).AsNamespacedName()); err == nil {
+		t.Error("without the index nobody refers to anything")
+	}
+}

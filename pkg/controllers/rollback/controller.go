@@ -175,10 +175,10 @@ func restored(config *unstructured.Unstructured, target *appsv1.ControllerRevisi
 
 // refuse tells once why nothing happens.
 func (r *Reconciler) refuse(config *unstructured.Unstructured, refusal string) {
-	if !r.refusals.isNew(client.ObjectKeyFromObject(config), refusal) {
+	text := fmt.Sprintf("Annotation %s asks for %q: %s", api.RollbackAnnotation, brief(config.GetAnnotations()[api.RollbackAnnotation]), refusal)
+	if !r.refusals.isNew(client.ObjectKeyFromObject(config), text) {
 		return
 	}
-	text := fmt.Sprintf("Annotation %s asks for %q: %s", api.RollbackAnnotation, brief(config.GetAnnotations()[api.RollbackAnnotation]), refusal)
 	r.Events.Eventf(config, nil, corev1.EventTypeWarning, "RollbackRefused", "Rollback", "%s", strings.ToValidUTF8(text[:min(len(text), maxNote)], ""))
 }
 
@@ -226,16 +226,16 @@ type refusals struct {
 	told map[types.NamespacedName]string
 }
 
-func (t *refusals) isNew(name types.NamespacedName, refusal string) bool {
+func (t *refusals) isNew(name types.NamespacedName, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told[name] == refusal {
+	if t.told[name] == text {
 		return false
 	}
 	if t.told == nil {
 		t.told = map[types.NamespacedName]string{}
 	}
-	t.told[name] = refusal
+	t.told[name] = text
 	return true
 }
 

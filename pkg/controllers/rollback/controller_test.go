@@ -1,0 +1,346 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rollback
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/addon-framework/pkg/index"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+var ref = map[string]any{"namespace": "fleet", "name": "c1"} //nolint:gochecknoglobals // a constant
+
+// serving is a KnativeServing fleet/default.
+func serving(version string, annotations map[string]string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
+		"metadata": map[string]any{"namespace": "fleet", "name": "default", "uid": "u1"},
+		"spec":     map[string]any{"version": version},
+	}}
+	u.SetAnnotations(annotations)
+	return u
+}
+
+// hub has revisions 1 to 3 of a KnativeServing, with versions 1.21 to 1.23, of which the last one is live.
+type hub struct {
+	t         *testing.T
+	client    *dynamicfake.FakeDynamicClient
+	configs   cache.Indexer
+	revisions cache.Indexer
+	addOns    cache.Indexer
+	events    *events.FakeRecorder
+	r         *Reconciler
+	hashes    []string // by number, less one
+}
+
+func newHub(t *testing.T, live *unstructured.Unstructured) *hub {
+	t.Helper()
+	indexer := func(more cache.Indexers) cache.Indexer {
+		i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		if err := i.AddIndexers(more); err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	h := &hub{
+		t: t, configs: indexer(nil), revisions: indexer(revision.Indexers()), events: events.NewFakeRecorder(100),
+		addOns: indexer(cache.Indexers{index.AddonByConfig: index.IndexAddonByConfig}),
+		client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{api.Serving.Resource(): "KnativeServingList"}, live),
+	}
+	for i, config := range []*unstructured.Unstructured{
+		serving("1.21", nil), serving("", map[string]string{api.PinnedVersionAnnotation: "1.22.1", api.InstallNamespaceAnnotation: "kn"}), serving("1.23", nil),
+	} {
+		r, err := revision.New(api.Serving, config, int64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.revisions.Add(r); err != nil {
+			t.Fatal(err)
+		}
+		h.hashes = append(h.hashes, revision.HashOf(r))
+	}
+	if err := h.configs.Add(live); err != nil {
+		t.Fatal(err)
+	}
+	h.r = &Reconciler{
+		Component: api.Serving, Configs: cache.NewGenericLister(h.configs, api.Serving.Resource().GroupResource()), Revisions: h.revisions,
+		References: &revision.References{AddOns: h.addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(indexer(nil))},
+		Client:     h.client, Events: h.events, Operator: func() string { return "" },
+	}
+	return h
+}
+
+// completed makes a cluster have completed the revision with the number.
+func (h *hub) completed(cluster string, number int) {
+	h.t.Helper()
+	here := func(hash string) *addonv1beta1.ConfigSpecHash {
+		return &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}, SpecHash: hash}
+	}
+	a := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: "knative-serving"}}
+	a.Status.ConfigReferences = []addonv1beta1.ConfigReference{{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
+		DesiredConfig:       here(h.hashes[2]), LastAppliedConfig: here(h.hashes[number-1]),
+	}}
+	if err := h.addOns.Add(a); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hub) reconcile() (reconcile.Result, error) {
+	h.t.Helper()
+	return h.r.Reconcile(h.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "fleet", Name: "default"}})
+}
+
+func (h *hub) told() []string {
+	var out []string
+	for {
+		select {
+		case e := <-h.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func (h *hub) after() *unstructured.Unstructured {
+	h.t.Helper()
+	o, err := h.client.Tracker().Get(api.Serving.Resource(), "fleet", "default")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return o.(*unstructured.Unstructured) //nolint:forcetypeassert // it is one
+}
+
+func asking(value string) *unstructured.Unstructured {
+	return serving("1.23", map[string]string{api.RollbackAnnotation: value, "other": "kept"})
+}
+
+func TestGoBack(t *testing.T) {
+	plain := map[string]string{"other": "kept"}
+	pinned := map[string]string{"other": "kept", api.PinnedVersionAnnotation: "1.22.1", api.InstallNamespaceAnnotation: "kn"}
+	for name, tc := range map[string]struct {
+		value       func(h *hub) string
+		completed   []int
+		version     string
+		annotations map[string]string
+	}{
+		"a number":        {value: func(*hub) string { return "1" }, version: "1.21", annotations: plain},
+		"with spaces":     {value: func(*hub) string { return " 1 " }, version: "1.21", annotations: plain},
+		"a hash":          {value: func(h *hub) string { return h.hashes[0] }, version: "1.21", annotations: plain},
+		"half a hash":     {value: func(h *hub) string { return strings.ToUpper(h.hashes[0][:12]) }, version: "1.21", annotations: plain},
+		"a pinned one":    {value: func(*hub) string { return "2" }, version: "", annotations: pinned},
+		"the live one":    {value: func(*hub) string { return "3" }, version: "1.23", annotations: plain},
+		"last known good": {value: func(*hub) string { return api.RollbackLastKnownGood }, completed: []int{1, 2, 3}, version: "", annotations: pinned},
+		"the only good":   {value: func(*hub) string { return api.RollbackLastKnownGood }, completed: []int{1, 3}, version: "1.21", annotations: plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, asking(""))
+			live := asking(tc.value(h))
+			for i, number := range tc.completed {
+				h.completed("c"+string(rune('1'+i)), number)
+			}
+			if err := errors.Join(h.configs.Update(live), h.client.Tracker().Update(api.Serving.Resource(), live, "fleet")); err != nil {
+				t.Fatal(err)
+			}
+			if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
+				t.Fatalf("result is %v, error %v", result, err)
+			}
+			after := h.after()
+			if version, _, _ := unstructured.NestedString(after.Object, "spec", "version"); version != tc.version {
+				t.Errorf("version is %q, want %q", version, tc.version)
+			}
+			if diff := cmp.Diff(tc.annotations, after.GetAnnotations()); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if told := h.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Normal RolledBack") {
+				t.Errorf("%q is told", told)
+			}
+			if len(h.client.Actions()) != 1 {
+				t.Errorf("it takes %d requests", len(h.client.Actions()))
+			}
+			if err := h.configs.Update(after); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.reconcile(); err != nil || len(h.client.Actions()) != 1 {
+				t.Errorf("it is done again (%v)", err)
+			}
+		})
+	}
+}
+
+// TestReferenceStays holds that going back never says where else to install.
+func TestReferenceStays(t *testing.T) {
+	live := asking("1")
+	if err := unstructured.SetNestedMap(live.Object, ref, "spec", "clusterProfileRef"); err != nil {
+		t.Fatal(err)
+	}
+	h := newHub(t, live)
+	if _, err := h.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"version": "1.21", "clusterProfileRef": ref}, h.after().Object["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	other := serving("1.20", nil)
+	if err := unstructured.SetNestedMap(other.Object, ref, "spec", "clusterProfileRef"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := revision.New(api.Serving, other, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := restored(asking("4"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"version": "1.20"}, changed.Object["spec"]); diff != "" {
+		t.Errorf("spec without a reference (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value string
+		want  []string
+	}{
+		"unknown number":   {"9", []string{"no revision with that number", "the revisions are 3 (", "2 (", "1 ("}},
+		"unknown hash":     {"0123456789abcdef", []string{"no revision with that hash"}},
+		"short hash":       {"abcdef", []string{"no revision number", "8 digits", api.RollbackLastKnownGood}},
+		"empty":            {"", []string{"no revision number"}},
+		"nothing is good":  {api.RollbackLastKnownGood, []string{"no cluster is known to have completed another spec"}},
+		"a very long text": {strings.Repeat("ü", 3000), []string{"..."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, asking(tc.value))
+			for range 3 {
+				if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
+					t.Fatalf("result is %v, error %v", result, err)
+				}
+			}
+			told := h.told()
+			if len(told) != 1 || !strings.HasPrefix(told[0], "Warning RollbackRefused") || len(told[0]) > 1024 {
+				t.Fatalf("%q is told", told)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(told[0], want) {
+					t.Errorf("%q is not in %q", want, told[0])
+				}
+			}
+			if len(h.client.Actions()) > 0 {
+				t.Errorf("it asks for %v", h.client.Actions())
+			}
+			// Another request is another fact, and so is the same one after it was taken back.
+			for _, value := range []string{"77", "78"} {
+				if err := h.configs.Update(asking(value)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := h.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if told := h.told(); len(told) == 0 {
+				t.Error("another request is refused in silence")
+			}
+		})
+	}
+}
+
+func TestTwoRevisionsOfOneStart(t *testing.T) {
+	h := newHub(t, asking("x"))
+	history, err := revision.History(h.revisions, api.Serving, types.NamespacedName{Namespace: "fleet", Name: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range history[:2] {
+		r.Annotations[api.SpecHashAnnotation] = "aaaaaaaaaa" + r.Annotations[api.SpecHashAnnotation][10:]
+	}
+	if _, refusal := named(history, "aaaaaaaaaa"); !strings.Contains(refusal, "several") {
+		t.Errorf("refusal is %q", refusal)
+	}
+	for len(history) < 15 {
+		history = slices.Concat(history, history)
+	}
+	if got := listed(history); !strings.HasSuffix(got, "more") {
+		t.Errorf("listed as %q", got)
+	}
+	if got := listed(nil); !strings.Contains(got, "no revisions yet") {
+		t.Errorf("listed as %q", got)
+	}
+}
+
+// TestWhatTheHubSays holds that a conflict is tried again, a refusal told, and another failure returned.
+func TestWhatTheHubSays(t *testing.T) {
+	resource, errDown := api.Serving.Resource().GroupResource(), errors.New("the hub is down")
+	for name, tc := range map[string]struct {
+		err     error
+		again   bool
+		wantErr error
+		told    int
+	}{
+		"conflict": {err: apierrors.NewConflict(resource, "default", nil), again: true},
+		"invalid":  {err: apierrors.NewInvalid(schema.GroupKind{Kind: "KnativeServing"}, "default", nil), told: 1},
+		"denied":   {err: apierrors.NewForbidden(resource, "default", errors.New("a policy")), told: 1},
+		"gone":     {err: apierrors.NewNotFound(resource, "default")},
+		"down":     {err: errDown, wantErr: errDown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, asking("1"))
+			h.client.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
+			for range 2 {
+				result, err := h.reconcile()
+				if !errors.Is(err, tc.wantErr) || (result.RequeueAfter > 0) != tc.again {
+					t.Errorf("result is %v, error %v", result, err)
+				}
+			}
+			if told := h.told(); len(told) != tc.told {
+				t.Errorf("%q is told", told)
+			}
+		})
+	}
+}
+
+func TestLeftAlone(t *testing.T) {
+	deleting := asking("1")
+	deleting.SetDeletionTimestamp(new(metav1.Now()))
+	for name, live := range map[string]*unstructured.Unstructured{"not asked": serving("1.23", nil), "being deleted": deleting, "the Knative Operator's": asking("1")} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, live)
+			if strings.Contains(name, "Operator") {
+				h.r.Operator = func() string { return "Deployment" }
+			}
+			if _, err := h.reconcile(); err != nil || len(h.client.Actions()) > 0 || len(h.told()) > 0 {
+				t.Errorf("error %v, actions %v", err, h.client.Actions())
+			}
+		})
+	}
+	h := newHub(t, asking("1"))
+	if err := h.configs.Delete(asking("1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.reconcile(); err != nil || len(h.client.Actions()) > 0 {
+		t.Errorf("without the resource: error %v, actions %v", err, h.client.Actions())
+	}
+}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"open-cluster-management.io/addon-framework/pkg/utils"
 
@@ -89,7 +88,7 @@ func New(component api.Component, config *unstructured.Unstructured, number int6
 func OwnerReference(component api.Component, config *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: component.Resource().GroupVersion().String(), Kind: component.Kind(),
-		Name: config.GetName(), UID: config.GetUID(), Controller: ptr.To(true),
+		Name: config.GetName(), UID: config.GetUID(), Controller: new(true),
 	}
 }
 

@@ -174,6 +174,17 @@ func TestBrokenRevisions(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 	}
+	forged, err := New(api.Serving, serving(9, "1.20"), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Name = Name(api.Serving, "default", first)
+	if err := f.revisions.Update(forged); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonRevisionNotFound {
+		t.Errorf("with another spec under the name, the error is %v", err)
+	}
 	if err := f.revisions.Update(o); err != nil {
 		t.Fatal(err)
 	}

@@ -197,6 +197,9 @@ func (s *Source) recorded(k key, hash string) (*appsv1.ControllerRevision, error
 	if !ok {
 		return nil, fmt.Errorf("cannot read a revision of %s %q: it is a %T", k.component.Kind(), k.name, o)
 	}
+	if HashOf(r) != hash { // somebody has changed it, and it proves nothing any more
+		return nil, nil
+	}
 	return r, nil
 }
 

@@ -109,8 +109,36 @@ func (r *Reconciler) record(ctx context.Context, config *unstructured.Unstructur
 		}
 	}
 	want.Revision = number
-	if _, err := r.Client.AppsV1().ControllerRevisions(want.Namespace).Create(ctx, want, metav1.CreateOptions{}); err != nil {
+	_, err = r.Client.AppsV1().ControllerRevisions(want.Namespace).Create(ctx, want, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return r.reclaim(ctx, want)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot record a spec of %s %q: %w", r.Component.Kind(), nameOf(config), err)
+	}
+	return nil
+}
+
+// reclaim mends a revision that somebody has changed so that it does not count as one any more.
+func (r *Reconciler) reclaim(ctx context.Context, want *appsv1.ControllerRevision) error {
+	client := r.Client.AppsV1().ControllerRevisions(want.Namespace)
+	have, err := client.Get(ctx, want.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot get ControllerRevision \"%s/%s\": %w", want.Namespace, want.Name, err)
+	}
+	have.Labels, have.Annotations, have.OwnerReferences, have.Revision = want.Labels, want.Annotations, want.OwnerReferences, want.Revision
+	if _, err := revision.Restore(have); err != nil { // the data cannot be changed
+		err = client.Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("cannot delete ControllerRevision \"%s/%s\", which holds another spec: %w", have.Namespace, have.Name, err)
+		}
+		if _, err = client.Create(ctx, want, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("cannot record a spec as ControllerRevision \"%s/%s\": %w", want.Namespace, want.Name, err)
+		}
+		return nil
+	}
+	if _, err := client.Update(ctx, have, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("cannot mend ControllerRevision \"%s/%s\": %w", have.Namespace, have.Name, err)
 	}
 	return nil
 }

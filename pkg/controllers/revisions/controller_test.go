@@ -377,6 +377,29 @@ func TestDeletedRevisionIsRecordedAgain(t *testing.T) {
 	}
 }
 
+// TestMended holds that a revision which somebody has changed is one again.
+func TestMended(t *testing.T) {
+	for name, change := range map[string]func(*appsv1.ControllerRevision){
+		"label":    func(r *appsv1.ControllerRevision) { r.Labels = nil },
+		"owner":    func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil },
+		"hash":     func(r *appsv1.ControllerRevision) { r.Annotations[api.SpecHashAnnotation] = "x" },
+		"the data": func(r *appsv1.ControllerRevision) { r.Labels, r.Data.Raw = nil, []byte(`{"spec":{"version":"1.20"}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t)
+			h.apply("1.21", nil)
+			h.settle()
+			r := h.list()[0]
+			change(&r)
+			if err := h.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), &r, "fleet"); err != nil {
+				t.Fatal(err)
+			}
+			h.settle()
+			h.want("It counts again.", "1 1.21  u1")
+		})
+	}
+}
+
 func TestNothingWithoutResource(t *testing.T) {
 	h := newHub(t)
 	if asked, err := h.reconcile(); err != nil || len(asked) > 0 {

@@ -9,6 +9,7 @@ package rollback
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -166,9 +167,7 @@ func restored(config *unstructured.Unstructured, target *appsv1.ControllerRevisi
 	for name := range revision.Annotations(annotations) {
 		delete(annotations, name)
 	}
-	for name, value := range old.GetAnnotations() {
-		annotations[name] = value
-	}
+	maps.Copy(annotations, old.GetAnnotations())
 	changed.SetAnnotations(annotations)
 	return changed, nil
 }

@@ -29,7 +29,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
-var ref = map[string]any{"namespace": "fleet", "name": "c1"} //nolint:gochecknoglobals // a constant
+var ref = map[string]any{"namespace": "fleet", "name": "c1"}
 
 // serving is a KnativeServing fleet/default.
 func serving(version string, annotations map[string]string) *unstructured.Unstructured {
@@ -158,37 +158,41 @@ func TestGoBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, asking(""))
-			live := asking(tc.value(h))
 			for i, number := range tc.completed {
 				h.completed("c"+string(rune('1'+i)), number)
 			}
-			if err := errors.Join(h.configs.Update(live), h.client.Tracker().Update(api.Serving.Resource(), live, "fleet")); err != nil {
-				t.Fatal(err)
-			}
-			if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
-				t.Fatalf("result is %v, error %v", result, err)
-			}
-			after := h.after()
+			after := h.follow(asking(tc.value(h)))
 			if version, _, _ := unstructured.NestedString(after.Object, "spec", "version"); version != tc.version {
 				t.Errorf("version is %q, want %q", version, tc.version)
 			}
 			if diff := cmp.Diff(tc.annotations, after.GetAnnotations()); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
-			if told := h.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Normal RolledBack") {
-				t.Errorf("%q is told", told)
-			}
-			if len(h.client.Actions()) != 1 {
-				t.Errorf("it takes %d requests", len(h.client.Actions()))
-			}
-			if err := h.configs.Update(after); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := h.reconcile(); err != nil || len(h.client.Actions()) != 1 {
-				t.Errorf("it is done again (%v)", err)
-			}
 		})
 	}
+}
+
+// follow goes back as the resource asks, in one request and once, and returns what it is then.
+func (h *hub) follow(live *unstructured.Unstructured) *unstructured.Unstructured {
+	h.t.Helper()
+	if err := errors.Join(h.configs.Update(live), h.client.Tracker().Update(api.Serving.Resource(), live, "fleet")); err != nil {
+		h.t.Fatal(err)
+	}
+	for range 2 {
+		if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
+			h.t.Fatalf("result is %v, error %v", result, err)
+		}
+		if err := h.configs.Update(h.after()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if told := h.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Normal RolledBack") {
+		h.t.Errorf("%q is told", told)
+	}
+	if len(h.client.Actions()) != 1 {
+		h.t.Errorf("it takes %d requests", len(h.client.Actions()))
+	}
+	return h.after()
 }
 
 // TestReferenceStays holds that going back never says where else to install.
@@ -235,37 +239,39 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, asking(tc.value))
-			for range 3 {
-				if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
-					t.Fatalf("result is %v, error %v", result, err)
-				}
-			}
-			told := h.told()
-			if len(told) != 1 || !strings.HasPrefix(told[0], "Warning RollbackRefused") || len(told[0]) > 1024 {
-				t.Fatalf("%q is told", told)
-			}
+			told := h.refused()
 			for _, want := range tc.want {
-				if !strings.Contains(told[0], want) {
-					t.Errorf("%q is not in %q", want, told[0])
+				if !strings.Contains(told, want) {
+					t.Errorf("%q is not in %q", want, told)
 				}
 			}
-			if len(h.client.Actions()) > 0 {
-				t.Errorf("it asks for %v", h.client.Actions())
-			}
-			// Another request is another fact, and so is the same one after it was taken back.
+			// Another request is another fact.
 			for _, value := range []string{"77", "78"} {
 				if err := h.configs.Update(asking(value)); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := h.reconcile(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if told := h.told(); len(told) == 0 {
-				t.Error("another request is refused in silence")
+				h.refused()
 			}
 		})
 	}
+}
+
+// refused is what is told, once, of an annotation that cannot be followed.
+func (h *hub) refused() string {
+	h.t.Helper()
+	for range 3 {
+		if result, err := h.reconcile(); err != nil || result.RequeueAfter != 0 {
+			h.t.Fatalf("result is %v, error %v", result, err)
+		}
+	}
+	told := h.told()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "Warning RollbackRefused") || len(told[0]) > 1024 {
+		h.t.Fatalf("%q is told", told)
+	}
+	if len(h.client.Actions()) > 0 {
+		h.t.Errorf("it asks for %v", h.client.Actions())
+	}
+	return told[0]
 }
 
 func TestTwoRevisionsOfOneStart(t *testing.T) {

@@ -58,6 +58,8 @@ const (
 	// RevisionLabel on a ControllerRevision names the component of the KnativeServing or KnativeEventing that it is a
 	// revision of; its owner is that resource.
 	RevisionLabel = Prefix + "revision-of"
+	// RevisionResourceLabel on a ControllerRevision is the name of that resource, for who lists them; a long name is cut.
+	RevisionResourceLabel = Prefix + "resource"
 	// SpecHashAnnotation on a ControllerRevision is OCM's hash of the spec that it holds.
 	SpecHashAnnotation = Prefix + "spec-hash"
 

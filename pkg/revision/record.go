@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/addon-framework/pkg/utils"
@@ -77,11 +78,19 @@ func New(component api.Component, config *unstructured.Unstructured, number int6
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: config.GetNamespace(), Name: Name(component, config.GetName(), hash),
-			Labels: map[string]string{api.RevisionLabel: string(component)}, Annotations: annotations,
+			Labels: Labels(component, config.GetName()), Annotations: annotations,
 			OwnerReferences: []metav1.OwnerReference{OwnerReference(component, config)},
 		},
 		Data: runtime.RawExtension{Raw: raw}, Revision: number,
 	}, nil
+}
+
+// Labels are those of all revisions of a resource, and of others whose long names begin alike.
+func Labels(component api.Component, resource string) map[string]string {
+	return map[string]string{
+		api.RevisionLabel:         string(component),
+		api.RevisionResourceLabel: strings.TrimRight(resource[:min(len(resource), validation.LabelValueMaxLength)], "-."),
+	}
 }
 
 // OwnerReference makes a revision go with its resource.

@@ -140,6 +140,11 @@ func TestName(t *testing.T) {
 				if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > 80 {
 					t.Errorf("name %q: %v", name, problems)
 				}
+				for _, label := range Labels(component, resource) {
+					if problems := validation.IsValidLabelValue(label); len(problems) > 0 || label == "" {
+						t.Errorf("label %q: %v", label, problems)
+					}
+				}
 				if names[name] {
 					t.Errorf("name %q is given twice", name)
 				}

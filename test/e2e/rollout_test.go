@@ -74,8 +74,9 @@ func pausedRollback(t *testing.T, m team, w *waves, before, after string) {
 		if err != nil {
 			return err
 		}
-		if _, ok := u.GetAnnotations()[api.RollbackAnnotation]; ok || m.specHash(t) != before {
-			return fmt.Errorf("annotations are %v", u.GetAnnotations())
+		hash, err := hashOf(u)
+		if _, ok := u.GetAnnotations()[api.RollbackAnnotation]; ok || hash != before {
+			return fmt.Errorf("annotations are %v, error %w", u.GetAnnotations(), err)
 		}
 		return nil
 	})
@@ -119,11 +120,16 @@ func (m team) specHash(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
+	hash, err := hashOf(u)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(spec))
+	return hash
+}
+
+func hashOf(u *unstructured.Unstructured) (string, error) {
+	spec, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
+	return fmt.Sprintf("%x", sha256.Sum256(spec)), err
 }
 
 // specsOf is which specs a cluster is to have and has completed.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -156,7 +157,7 @@ func recorded(history []*appsv1.ControllerRevision, want *appsv1.ControllerRevis
 // history reads the revisions of the resource's name from the hub, the newest first.
 func (r *Reconciler) history(ctx context.Context, config *unstructured.Unstructured) ([]*appsv1.ControllerRevision, error) {
 	list, err := r.Client.AppsV1().ControllerRevisions(config.GetNamespace()).List(ctx, metav1.ListOptions{
-		LabelSelector: api.RevisionLabel + "=" + string(r.Component),
+		LabelSelector: labels.SelectorFromSet(revision.Labels(r.Component, config.GetName())).String(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", r.Component.Kind(), nameOf(config), err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,9 +22,13 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
+// workers is how many resources are recorded at a time: what one waits for is the hub's API server, and OCM may be faster.
+const workers = 5
+
 // SetupWithManager makes the manager run the controller. A revision that somebody deletes is recorded again.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, configs, revisions cache.SharedIndexInformer) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("revisions-" + r.Component.Resource().Resource).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(&source.Informer{Informer: configs, Handler: r.events()}).
 		WatchesRawSource(&source.Informer{Informer: revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofRevision)}).
 		Complete(r)

@@ -140,15 +140,20 @@ func TestName(t *testing.T) {
 				if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > 80 {
 					t.Errorf("name %q: %v", name, problems)
 				}
-				for _, label := range Labels(component, resource) {
-					if problems := validation.IsValidLabelValue(label); len(problems) > 0 || label == "" {
-						t.Errorf("label %q: %v", label, problems)
-					}
-				}
 				if names[name] {
 					t.Errorf("name %q is given twice", name)
 				}
 				names[name] = true
+			}
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, resource := range []string{"a", "a.b-c", strings.Repeat("x", 253), strings.Repeat("x", 61) + ".-y"} {
+		for name, label := range Labels(api.Eventing, resource) {
+			if problems := validation.IsValidLabelValue(label); len(problems) > 0 || label == "" {
+				t.Errorf("label %s=%q: %v", name, label, problems)
 			}
 		}
 	}

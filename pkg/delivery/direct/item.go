@@ -59,10 +59,6 @@ func (it *item) entry() entry {
 // object is the object with our label and, where it can have one, the anchor as its owner.
 func (it *item) object(component api.Component, a *anchor) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: maps.Clone(it.Unstructured.Object)}
-	if needsStatus(it.Resource) {
-		out = it.Unstructured.DeepCopy()
-		dropEmptyVariables(out)
-	}
 	metadata, _ := out.Object["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
 	out.Object["metadata"] = metadata
@@ -80,24 +76,6 @@ func (it *item) object(component api.Component, a *anchor) *unstructured.Unstruc
 		}}
 	}
 	return out
-}
-
-// dropEmptyVariables takes the empty values from environment variables. The API server takes them for ours at first and
-// forgets that with the next write of anybody, which would look like drift.
-func dropEmptyVariables(u *unstructured.Unstructured) {
-	for _, list := range []string{"containers", "initContainers"} {
-		containers, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec", list)
-		all, _ := containers.([]any)
-		for _, c := range all {
-			container, _ := c.(map[string]any)
-			env, _ := container["env"].([]any)
-			for _, e := range env {
-				if variable, ok := e.(map[string]any); ok && variable["value"] == "" {
-					delete(variable, "value")
-				}
-			}
-		}
-	}
 }
 
 func (it *item) json(component api.Component, a *anchor) ([]byte, error) {

@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,12 +53,22 @@ func newSight(m *metav1.ObjectMeta) *sight {
 	}}
 }
 
-// ownedFields is the digest of the fields that the API server takes for ours.
+// ownedFields is the digest of the fields that the API server takes for ours; empty when there are none. They are in any
+// order: the API server has its own, and a client that decodes them another.
 func ownedFields(managers []metav1.ManagedFieldsEntry) string {
 	for _, m := range managers {
-		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
+		if m.Manager != fieldManager || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.FieldsV1 == nil {
+			continue
+		}
+		var fields any
+		if json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
 			return digestOf(m.FieldsV1.Raw)
 		}
+		canonical, err := json.Marshal(fields)
+		if err != nil {
+			return digestOf(m.FieldsV1.Raw)
+		}
+		return digestOf(canonical)
 	}
 	return ""
 }

@@ -311,7 +311,8 @@ func leftovers(t *testing.T, s spoke) []string {
 func TestChart(t *testing.T) {
 	f := fleet(t)
 	out, err := f.Template(t.Context(), "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
-		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}")
+		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}",
+		"--set", "localInstalls=true", "--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"))
 	if err != nil {
 		t.Fatal(err)
 	}

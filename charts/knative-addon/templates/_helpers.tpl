@@ -27,3 +27,36 @@ annotations:
   helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
+
+{{/* Fails where clusters could not be connected to with these values. */}}
+{{- define "knative-addon.checkMulticluster" -}}
+{{- with .Values.multicluster }}
+{{- $providers := .accessProvidersConfig.providers }}
+{{- if not $providers }}
+{{- fail "multicluster.accessProvidersConfig.providers is empty: name an access provider, or set multicluster.enabled to false" }}
+{{- end }}
+{{- $paths := list }}
+{{- $delivery := .pluginDelivery }}
+{{- range .plugins }}
+{{- if not (isAbs .mountPath) }}
+{{- fail (printf "multicluster.plugins: mountPath %q of plugin %q is not absolute" .mountPath .name) }}
+{{- end }}
+{{- if and (eq $delivery "InitContainer") (not .copyCommand) }}
+{{- fail (printf "multicluster.plugins: plugin %q has no copyCommand, which pluginDelivery InitContainer needs" .name) }}
+{{- end }}
+{{- $paths = append $paths (clean .mountPath) }}
+{{- end }}
+{{- range $providers }}
+{{- $command := dig "execConfig" "command" "" . }}
+{{- $under := false }}
+{{- range $paths }}
+{{- if hasPrefix (printf "%s/" .) (clean $command) }}
+{{- $under = true }}
+{{- end }}
+{{- end }}
+{{- if not $under }}
+{{- fail (printf "multicluster.accessProvidersConfig: command %q of provider %q is not under the mountPath of any of multicluster.plugins" $command .name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

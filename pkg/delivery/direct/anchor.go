@@ -133,18 +133,28 @@ const (
 	keepNamespaceAnnotation = api.Prefix + "keep-namespace"
 )
 
-// checkFree fails when the cluster has the component already, where no anchor of ours says that it is ours.
-func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
-	anchors, err := i.cluster.kube.CoreV1().ConfigMaps(b.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: api.ComponentLabel + "=" + string(b.Component),
+// checkRival fails with a *RivalError when an anchor says that the cluster has the component for another resource, in
+// whichever namespace: most of a component is there once in a cluster.
+func (i *Installation) checkRival(ctx context.Context) error {
+	anchors, err := i.cluster.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: api.ComponentLabel + "=" + string(i.owner.Component),
 	})
 	if err != nil {
-		return fmt.Errorf("cannot list ConfigMaps of namespace %q: %w", b.Namespace, err)
+		return fmt.Errorf("cannot list ConfigMaps: %w", err)
 	}
 	for _, m := range anchors.Items {
-		if owner := m.Annotations[api.InstalledForAnnotation]; m.Annotations[anchorAnnotation] == "true" && owner != "" {
-			return &RivalError{Owner: owner, SameHub: m.Annotations[api.HubAnnotation] == string(i.owner.Hub)}
+		owner, sameHub := m.Annotations[api.InstalledForAnnotation], m.Annotations[api.HubAnnotation] == string(i.owner.Hub)
+		if m.Annotations[anchorAnnotation] == "true" && owner != "" && !(sameHub && owner == i.owner.Name.String()) {
+			return &RivalError{Owner: owner, SameHub: sameHub}
 		}
+	}
+	return nil
+}
+
+// checkFree fails when the cluster has the component already, where no anchor of ours says that it is ours.
+func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
+	if err := i.checkRival(ctx); err != nil {
+		return err
 	}
 	var foreign []string
 	for _, resource := range []string{"deployments", "statefulsets"} {

@@ -42,6 +42,11 @@ func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiti
 	if err != nil {
 		return "", err
 	}
+	if a == nil { // never made, or lost: what has our label could be another resource's
+		if err := i.checkRival(ctx); err != nil {
+			return "", err
+		}
+	}
 	inv, err := i.sweep(ctx, a)
 	if err != nil {
 		return "", err

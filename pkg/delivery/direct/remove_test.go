@@ -1,0 +1,56 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// TestRemoveBesideRival holds that a resource that came second takes nothing from the first one with it.
+func TestRemoveBesideRival(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	second := s.cluster.Installation(ownerNamed("second"), s.clock)
+	var rival *RivalError
+	if _, err := second.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &rival) {
+		t.Fatalf("the second one gets %v", err)
+	}
+	s.asked()
+	for _, options := range []RemoveOptions{{Namespace: installed}, {Namespace: installed, Foundation: true, UserResources: true}} {
+		if _, err := second.Remove(t.Context(), options); !errors.As(err, &rival) || rival.Owner != "knative-serving/self" || !rival.SameHub {
+			t.Errorf("removing the second one: %v", err)
+		}
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+	if diff := cmp.Diff(everything(), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRivalElsewhere holds that a component is installed once in a cluster, whatever the namespace.
+func TestRivalElsewhere(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	other := s.cluster.Installation(Owner{Component: api.Serving, Hub: hubUID, Name: types.NamespacedName{Namespace: "team", Name: "self"}}, s.clock)
+	s.asked()
+	var rival *RivalError
+	_, err := other.Sync(t.Context(), bundleOf(t, func(b *render.Bundle) { b.Namespace = "team" }), SyncOptions{Adopt: true})
+	if !errors.As(err, &rival) || rival.Owner != "knative-serving/self" {
+		t.Errorf("the one elsewhere gets %v", err)
+	}
+	if _, err := other.Remove(t.Context(), RemoveOptions{Namespace: "team", Foundation: true}); !errors.As(err, &rival) {
+		t.Errorf("removing the one elsewhere: %v", err)
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+}

@@ -56,13 +56,30 @@ func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiti
 			return waiting, err
 		}
 	}
-	options.keepNamespace = a != nil && a.Annotations[keepNamespaceAnnotation] != ""
+	if options.keepNamespace, err = i.keepsNamespace(ctx, a, options.Namespace); err != nil {
+		return "", err
+	}
 	left := maps.Clone(inv)
 	waiting, err = i.removeStages(ctx, left, options)
 	if waiting == "" && err == nil {
 		return "", i.deleteAnchor(ctx, a)
 	}
 	return waiting, errors.Join(err, i.shrinkAnchor(ctx, a, left))
+}
+
+// keepsNamespace tells whether the install namespace was there before. The namespace says so too, since the anchor may be lost.
+func (i *Installation) keepsNamespace(ctx context.Context, a *anchor, name string) (bool, error) {
+	if a != nil && a.Annotations[keepNamespaceAnnotation] != "" {
+		return true, nil
+	}
+	ns, err := i.cluster.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot get Namespace %q: %w", name, err)
+	}
+	return ns.Annotations[keepNamespaceAnnotation] != "", nil
 }
 
 func (i *Installation) removeStages(ctx context.Context, inv inventory, options RemoveOptions) (waiting string, err error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -52,5 +53,30 @@ func TestRivalElsewhere(t *testing.T) {
 	}
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("something is written: %q", asked)
+	}
+}
+
+// TestRemoveKeepsNamespace holds that a namespace that was there before stays, also when nobody's anchor says so.
+func TestRemoveKeepsNamespace(t *testing.T) {
+	for name, disturb := range map[string]func(*site){
+		"with its anchor": func(*site) {}, "without": func(s *site) { s.lose(anchorPath) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := newSite(t), bundleOf(t)
+			s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
+			}})
+			s.settle(t, b)
+			disturb(s)
+			if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true}); err != nil || waiting != "" {
+				t.Fatalf("waiting for %q: %v", waiting, err)
+			}
+			if s.find("namespaces/"+installed) == nil {
+				t.Error("the namespace is gone")
+			}
+			if s.find("customresourcedefinitions/images.caching.knative.dev") != nil {
+				t.Error("the CRD is there")
+			}
+		})
 	}
 }

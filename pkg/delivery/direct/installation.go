@@ -114,6 +114,9 @@ func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncO
 func (i *Installation) claim(ctx context.Context, b *render.Bundle, options SyncOptions) (*anchor, error) {
 	a, err := i.current(ctx, b.Namespace)
 	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) && options.Adopt {
+		if _, err := i.applyNamespace(ctx, b); err != nil { // it was there before, and says so then
+			return nil, err
+		}
 		a, err = i.adoptAnchor(ctx, b.Namespace)
 	}
 	if err != nil || a != nil {

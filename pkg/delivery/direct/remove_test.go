@@ -80,3 +80,30 @@ func TestRemoveKeepsNamespace(t *testing.T) {
 		})
 	}
 }
+
+// TestAdoptedNamespaceStays holds that a namespace with somebody else's anchor was there before.
+func TestAdoptedNamespaceStays(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
+	}})
+	s.add(configMaps(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": installed, "name": "knativeserving-self-root-owner"},
+	}})
+	var foreign *ForeignError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &foreign) || len(s.asked()) > 0 {
+		t.Fatalf("without consent: %v", err)
+	}
+	if _, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(everything(), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true}); err != nil || waiting != "" {
+		t.Fatalf("waiting for %q: %v", waiting, err)
+	}
+	if diff := cmp.Diff([]string{"namespaces/knative-serving"}, s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -152,10 +152,14 @@ func (i *Installation) current(ctx context.Context, namespace string) (*anchor, 
 	return i.readAnchor(ctx, namespace)
 }
 
-// retry is after how long the first of what has failed is tried again, or the first of what has drifted repaired.
+// retry is after how long the first of what has failed is tried again, or the first of what has drifted repaired. What was
+// due and not tried waits for something else that has failed, or for an event.
 func (i *Installation) retry(p *plan) time.Duration {
 	var waits []time.Duration
 	for _, f := range i.failing {
+		if !f.next.After(p.at) {
+			continue
+		}
 		waits = append(waits, max(f.next.Sub(i.clock.Now()), time.Millisecond))
 	}
 	for _, id := range p.postponed {

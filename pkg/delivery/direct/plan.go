@@ -5,6 +5,7 @@ package direct
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,6 +15,8 @@ import (
 
 // plan is what a pass has to do.
 type plan struct {
+	// at is when the plan was made.
+	at time.Time
 	// apply are the objects to be applied, by stage.
 	apply [stages][]item
 	// missing are those of them that are not on the cluster, as far as is known.
@@ -46,7 +49,7 @@ const (
 
 // plan compares what should be with what was recorded and seen.
 func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
-	p := &plan{inventory: inventory{}, drifted: map[render.ObjectID]deviation{}, missing: map[render.ObjectID]bool{}}
+	p := &plan{at: i.clock.Now(), inventory: inventory{}, drifted: map[render.ObjectID]deviation{}, missing: map[render.ObjectID]bool{}}
 	wanted := map[render.ObjectID]bool{}
 	all := items(b, a.UID)
 	for _, it := range all {
@@ -105,7 +108,7 @@ func (i *Installation) due(it *item, e *entry, seen sights, p *plan) bool {
 	}
 	p.missing[it.id] = e.Digest == "" || p.drifted[it.id] == gone
 	f := i.failing[it.id]
-	return f == nil || f.digest != it.digest || !i.clock.Now().Before(f.next)
+	return f == nil || f.digest != it.digest || !p.at.Before(f.next)
 }
 
 // deviation tells whether an object is still as it was applied.

@@ -1,0 +1,201 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// refuses makes requests fail that contain one of the words.
+func refuses(err error, words ...string) func(string) error {
+	return func(request string) error {
+		for _, word := range words {
+			if strings.Contains(request, word) {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+var (
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
+	errBusy      = apierrors.NewTooManyRequests("later", 1)
+)
+
+// TestRefused holds what a refused object keeps from being applied, and that it is told.
+func TestRefused(t *testing.T) {
+	all := []string{"clusterrolebindings", "config-network", "images", "jobs", "secrets", "deployments", "webhook", "serviceaccounts"}
+	for name, tc := range map[string]struct {
+		reason  string
+		refused string
+		missing []string
+	}{
+		"foundation": {"Nothing else can work.", "apply customresource", all},
+		"permission": {"Others may not need it.", "apply serviceaccounts", []string{"serviceaccounts"}},
+		"workload":   {"Nobody would answer the webhooks.", "apply deployments", []string{"deployments", "webhook"}},
+		"webhook":    {"What follows may work.", "apply validating", []string{"webhook"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := newSite(t), bundleOf(t)
+			s.before = refuses(errForbidden, tc.refused)
+			out := s.pass(t, b)
+			for _, object := range all {
+				there := strings.Contains(strings.Join(s.names(), " "), object)
+				if want := !strings.Contains(strings.Join(tc.missing, " "), object); there != want {
+					t.Errorf("%s %s is there: %t", tc.reason, object, there)
+				}
+			}
+			if len(out.Observation.Failed) != 1 || !strings.Contains(out.Observation.Failed[0].Cause, "forbidden") || out.Retry != firstRetry {
+				t.Errorf("it tells %+v", out)
+			}
+			if lost := s.unrecorded(t); len(lost) > 0 {
+				t.Errorf("unrecorded: %q", lost)
+			}
+			s.before = nil
+			s.clock.SetTime(s.clock.Now().Add(firstRetry))
+			if out := s.settle(t, b); len(out.Observation.Failed) > 0 || out.Retry != 0 {
+				t.Errorf("it still tells %+v", out)
+			}
+			if diff := cmp.Diff(everything(), s.names()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHeldBack holds that what is due, and waits for something else that fails, does not make passes follow each other.
+func TestHeldBack(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.before = refuses(errForbidden, "apply validating")
+	s.pass(t, b)
+	s.before = refuses(errForbidden, "apply validating", "apply deployments")
+	changed := bundleOf(t, func(b *render.Bundle) {
+		b.Payload[4] = rendered(t, inDeployments, "Deployment knative-serving/activator", nil)
+	})
+	s.clock.SetTime(s.clock.Now().Add(firstRetry))
+	if out := s.pass(t, changed); out.Retry != firstRetry {
+		t.Errorf("the next pass is after %s", out.Retry)
+	}
+	s.clock.SetTime(s.clock.Now().Add(firstRetry))
+	if out := s.pass(t, changed); out.Retry != 2*firstRetry {
+		t.Errorf("the next pass is after %s", out.Retry)
+	}
+}
+
+// TestUnusable holds that a cluster which does not answer is an error, and no fault of an object.
+func TestUnusable(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.before = refuses(errBusy, "apply deployments")
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "Deployment.apps knative-serving/activator") {
+		t.Errorf("it ends with %v", err)
+	}
+	if len(s.failing) > 0 {
+		t.Errorf("it is held against objects: %v", s.failing)
+	}
+	if e := s.recorded(t)[b.Payload[2].ID()]; e.Digest == "" {
+		t.Error("what was applied before is not recorded as such")
+	}
+	s.before = nil
+	s.settle(t, b)
+	if diff := cmp.Diff(everything(), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestUnusableErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":              {nil, false},
+		"no connection":     {errors.New("connection refused"), true},
+		"out of time":       {context.DeadlineExceeded, true},
+		"not known":         {apierrors.NewUnauthorized("who are you"), true},
+		"too many requests": {errBusy, true},
+		"not now":           {apierrors.NewServiceUnavailable("starting"), true},
+		"not allowed":       {errForbidden, false},
+		"a webhook is mute": {apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)), false},
+		"no such kind":      {unserved(path{}), false},
+		"not valid":         {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := unusable(tc.err); got != tc.want {
+				t.Errorf("unusable: %t", got)
+			}
+		})
+	}
+}
+
+// TestKindMissing tells the two kinds of "not found" apart.
+func TestKindMissing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no such path":      {unserved(path{}), true},
+		"no such namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), false},
+		"a bad gateway": {
+			apierrors.NewGenericServerResponse(http.StatusBadGateway, "", schema.GroupResource{}, "", "x", 0, true), false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := kindMissing(tc.err); got != tc.want {
+				t.Errorf("kindMissing: %t", got)
+			}
+		})
+	}
+}
+
+// TestKindOfOthers holds that an object of a kind that the cluster does not have is told, and holds up nothing.
+func TestKindOfOthers(t *testing.T) {
+	s := newSite(t)
+	old := bundleOf(t, func(b *render.Bundle) {
+		b.Payload = append(b.Payload, rendered(t, inConfigMaps, "ConfigMap knative-serving/old", nil))
+	})
+	s.settle(t, old)
+	b := bundleOf(t, func(b *render.Bundle) {
+		b.Payload = append(b.Payload, rendered(t, "certs.others.dev/v1/certificates", "Certificate knative-serving/tls", nil))
+	})
+	out := s.pass(t, b)
+	if f := out.Observation.Failed; len(f) != 1 || !f[0].KindMissing || f[0].Object != "Certificate knative-serving/tls" {
+		t.Errorf("it tells %+v", f)
+	}
+	if diff := cmp.Diff(everything(), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFail holds the pauses after which an object is tried again.
+func TestFail(t *testing.T) {
+	s, it := newSite(t), &item{id: render.ObjectID{Kind: "Service", Namespace: installed, Name: "webhook"}, digest: "d1"}
+	since := s.clock.Now()
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		s.fail(it, errForbidden)
+		f := s.failing[it.id]
+		if f.pause != want*time.Second || !f.next.Equal(s.clock.Now().Add(f.pause)) || !f.Since.Equal(since) || f.Object != "Service knative-serving/webhook" {
+			t.Errorf("want a pause of %ds: %+v", want, f)
+		}
+		s.clock.SetTime(f.next)
+	}
+	changed := &item{id: it.id, digest: "d2"}
+	s.fail(changed, errForbidden)
+	if f := s.failing[it.id]; f.pause != firstRetry || !f.Since.Equal(s.clock.Now()) {
+		t.Errorf("another version of it begins anew: %+v", f)
+	}
+	s.fail(&item{id: render.ObjectID{Kind: "ClusterRole", Name: "x"}}, errForbidden)
+	if f := s.failing[render.ObjectID{Kind: "ClusterRole", Name: "x"}]; f.Object != "ClusterRole x" {
+		t.Errorf("it is called %q", f.Object)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +30,8 @@ type Cluster struct {
 	// changed is told the component of an object of ours that has changed on the cluster; empty when it is not known.
 	changed func(api.Component)
 	views   views
+	// claiming is held by the one installation that may find the cluster free.
+	claiming sync.Mutex
 }
 
 // Connect makes a connection, without a request. The config's limits are those of the cluster. changed is called for every

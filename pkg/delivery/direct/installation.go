@@ -122,6 +122,8 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 	if err != nil || a != nil {
 		return a, err
 	}
+	i.cluster.claiming.Lock()
+	defer i.cluster.claiming.Unlock()
 	err = i.checkFree(ctx, b)
 	if foreign := (*ForeignError)(nil); err != nil && !(errors.As(err, &foreign) && options.Adopt) {
 		return nil, err
@@ -144,7 +146,7 @@ func (i *Installation) current(ctx context.Context, namespace string) (*anchor, 
 		if err != nil {
 			return nil, err
 		}
-		if s := v.get(a.Namespace, a.Name); v.before(a.ResourceVersion) || s != nil && s.ResourceVersion == a.ResourceVersion {
+		if v != nil && v.shows(a) {
 			return a, nil
 		}
 	}

@@ -168,6 +168,12 @@ func (v *view) before(version string) bool {
 	return older(v.informer.LastSyncResourceVersion(), version)
 }
 
+// shows tells that an anchor is as it was last seen, or newer.
+func (v *view) shows(a *anchor) bool {
+	s := v.get(a.Namespace, a.Name)
+	return v.before(a.ResourceVersion) || s != nil && s.ResourceVersion == a.ResourceVersion
+}
+
 // older compares resource versions; what is no version is as old as any.
 func older(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)

@@ -1,0 +1,149 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// TestClaimAtOnce holds that of two resources that come at the same time one is refused.
+func TestClaimAtOnce(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	// Whoever claims the cluster keeps others from doing so until the anchor is there.
+	s.before = func(request string) error {
+		if strings.HasPrefix(request, "create configmaps") && s.cluster.claiming.TryLock() {
+			s.cluster.claiming.Unlock()
+			return errors.New("another one may claim the cluster now")
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for n := range errs {
+		i := s.cluster.Installation(ownerNamed(strings.Repeat("x", n+1)), s.clock)
+		wg.Go(func() { _, errs[n] = i.Sync(t.Context(), b, SyncOptions{}) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if rival := (*RivalError)(nil); err == nil {
+			won++
+		} else if !errors.As(err, &rival) {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d have the cluster", won)
+	}
+}
+
+// TestAnchors holds whose anchors are believed, that nothing is written before, and what the messages say.
+func TestAnchors(t *testing.T) {
+	signed := func(owner, hub, text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{inventoryKey: text},
+			"metadata": map[string]any{"namespace": installed, "name": "knativeserving-self-root-owner"},
+		}}
+		u.SetAnnotations(map[string]string{anchorAnnotation: "true", api.InstalledForAnnotation: owner, api.HubAnnotation: hub})
+		return u
+	}
+	for name, tc := range map[string]struct {
+		anchor      *unstructured.Unstructured
+		want        string
+		as          any
+		sameHub     bool
+		versionFine bool
+	}{
+		"of another resource": {signed("team/self", string(hubUID), ""), "belongs to team/self", new(*RivalError), true, false},
+		"of another hub":      {signed("knative-serving/self", "hub-2", ""), "belongs to knative-serving/self", new(*RivalError), false, false},
+		"unsigned":            {signed("", "", ""), "not ours: ConfigMap knative-serving/knativeserving-self-root-owner", new(*ForeignError), false, true},
+		"unreadable": {
+			signed("knative-serving/self", string(hubUID), "{"), "delete the key to have it made anew", nil, false, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.add(configMaps(), tc.anchor)
+			_, syncErr := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
+			_, removeErr := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+			for _, err := range []error{syncErr, removeErr} {
+				if err == nil || !strings.Contains(err.Error(), tc.want) || tc.as != nil && !errors.As(err, tc.as) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			}
+			if rival, ok := tc.as.(**RivalError); ok && (*rival).SameHub != tc.sameHub {
+				t.Errorf("same hub: %t", (*rival).SameHub)
+			}
+			if _, err := s.Version(t.Context(), installed); (err == nil) != tc.versionFine {
+				t.Errorf("asking for the version: %v", err)
+			}
+			if asked := s.asked(); len(asked) > 0 {
+				t.Errorf("something is written: %q", asked)
+			}
+		})
+	}
+}
+
+// TestForeign holds that a workload without our label keeps the cluster from being taken, unless that is asked for.
+func TestForeign(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	theirs := b.Payload[4]
+	s.add(theirs.Resource, theirs.Unstructured)
+	var foreign *ForeignError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &foreign) || foreign.Objects[0] != "Deployment knative-serving/activator" {
+		t.Errorf("got %v", err)
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+	if _, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.find(anchorPath).GetResourceVersion()
+	if s.settle(t, b); s.find(anchorPath).GetResourceVersion() != before {
+		t.Error("the anchor is written again and again")
+	}
+}
+
+// TestLongName holds that a resource whose anchor cannot be named is told so before anything is written.
+func TestLongName(t *testing.T) {
+	s := newSite(t)
+	i := s.cluster.Installation(ownerNamed(strings.Repeat("x", 250)), s.clock)
+	_, err := i.Sync(t.Context(), bundleOf(t), SyncOptions{})
+	if err == nil || !strings.Contains(err.Error(), "a shorter name") || len(s.asked()) > 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestClosed holds that nothing is watched on a connection that has ended.
+func TestClosed(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	s.cluster.Close()
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLostServer holds that a cluster that does not know ConfigMaps any more, as a gateway without a backend, is an error.
+func TestLostServer(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.before = func(string) error { return unserved(path{resource: configMaps()}) }
+	s.cluster.Close() // the views have to be made anew
+	s.cluster.views.mu.Lock()
+	s.cluster.views.closed = false
+	s.cluster.views.mu.Unlock()
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err == nil {
+		t.Error("there is no error")
+	}
+}

@@ -84,6 +84,9 @@ func decode(text string) (inventory, error) {
 		if err == nil && (e.Version == "" || e.Resource == "" || e.Kind == "" || e.Name == "") {
 			err = errors.New("version, resource, kind or name is missing")
 		}
+		if err == nil && e.Group == "" && (e.Kind == "Namespace") != (e.Resource == "namespaces") {
+			err = fmt.Errorf("kind %s and resource %s do not belong together", e.Kind, e.Resource)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", len(inv)+1, err)
 		}

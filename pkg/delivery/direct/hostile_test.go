@@ -1,0 +1,55 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// TestHostileAnchor holds that an anchor which somebody has edited does not make us delete what is not ours, nor what stays.
+func TestHostileAnchor(t *testing.T) {
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "team", "name": "theirs"},
+	}}
+	for name, tc := range map[string]struct{ line, survives, fault string }{
+		"something of others":              {`{"version":"v1","resource":"secrets","kind":"Secret","namespace":"team","name":"theirs"}`, "secrets/team/theirs", ""},
+		"something of ours that was ours":  {`{"version":"v1","resource":"secrets","kind":"Secret","namespace":"team","name":"ours","uid":"old"}`, "secrets/team/ours", ""},
+		"a CRD":                            {`{"group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"Thing","name":"x.caching.knative.dev"}`, "customresourcedefinitions/x.caching.knative.dev", ""},
+		"a namespace":                      {`{"version":"v1","resource":"namespaces","kind":"Namespace","name":"mine"}`, "namespaces/mine", ""},
+		"a namespace as something else":    {`{"version":"v1","resource":"namespaces","kind":"Service","name":"mine"}`, "namespaces/mine", "do not belong together"},
+		"something of a kind that is gone": {`{"group":"gone.dev","version":"v1","resource":"things","kind":"Thing","name":"x"}`, "secrets/team/theirs", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := newSite(t), bundleOf(t)
+			labelled := func(where, what string) render.Object {
+				o := rendered(t, where, what, nil)
+				o.SetLabels(map[string]string{api.ComponentLabel: string(api.Serving)})
+				return o
+			}
+			s.add(b.Payload[3].Resource, secret, labelled(inSecrets, "Secret team/ours").Unstructured)
+			s.add(b.Foundation[0].Resource, labelled(inNamespaces, "Namespace mine").Unstructured)
+			s.add(b.Foundation[1].Resource, labelled(inCRDs, "CustomResourceDefinition x.caching.knative.dev").Unstructured)
+			s.settle(t, b)
+			s.edit(anchorPath, func(u *unstructured.Unstructured) {
+				text, _, _ := unstructured.NestedString(u.Object, "data", inventoryKey)
+				u.Object["data"] = map[string]any{inventoryKey: text + tc.line + "\n"}
+			})
+			s.catchUp(t)
+			for range 2 {
+				if _, err := s.Sync(t.Context(), b, SyncOptions{}); tc.fault == "" && err != nil || tc.fault != "" && (err == nil || !strings.Contains(err.Error(), tc.fault)) {
+					t.Errorf("it ends with %v", err)
+				}
+				s.catchUp(t)
+			}
+			if s.find(tc.survives) == nil {
+				t.Errorf("%s is gone", tc.survives)
+			}
+		})
+	}
+}

@@ -206,7 +206,7 @@ func (i *Installation) createJob(ctx context.Context, a *anchor, it *item) (*met
 		return nil, err
 	}
 	before, recorded := a.inventory[it.id]
-	if s.job != nil && s.job.Complete || !recorded || before.Digest == "" {
+	if s.job != nil && s.job.Complete || !recorded || before.Digest == "" || before.Digest == it.digest {
 		return i.label(ctx, a, it)
 	}
 	uid, background := have.GetUID(), metav1.DeletePropagationBackground

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -23,30 +22,38 @@ const (
 
 // repairs remembers which objects were repaired lately, so that two who disagree do not write in a loop.
 type repairs struct {
-	clock  clock.PassiveClock
-	pauses *flowcontrol.Backoff
-	last   map[render.ObjectID]time.Time
+	clock clock.PassiveClock
+	of    map[render.ObjectID]repair
+}
+
+// repair is the last one of an object, and the pause after it.
+type repair struct {
+	at    time.Time
+	pause time.Duration
 }
 
 func newRepairs(clock clock.PassiveClock) repairs {
-	return repairs{clock: clock, pauses: flowcontrol.NewBackOff(firstPause, longestPause), last: map[render.ObjectID]time.Time{}}
+	return repairs{clock: clock, of: map[render.ObjectID]repair{}}
 }
 
 // wait is how long the next repair of an object has to wait; not positive when it need not.
 func (r *repairs) wait(id render.ObjectID) time.Duration {
-	last, ok := r.last[id]
+	last, ok := r.of[id]
 	if !ok {
 		return 0
 	}
-	return last.Add(r.pauses.Get(id.String())).Sub(r.clock.Now())
+	return last.at.Add(last.pause).Sub(r.clock.Now())
 }
 
 // note remembers a repair, and tells whether the object is repaired again and again.
 func (r *repairs) note(id render.ObjectID) (loop bool) {
-	now := r.clock.Now()
-	r.last[id] = now
-	r.pauses.Next(id.String(), now)
-	return r.pauses.Get(id.String()) >= loopPause
+	now, last := r.clock.Now(), r.of[id]
+	if now.Sub(last.at) > 2*longestPause {
+		last.pause = 0
+	}
+	pause := min(max(2*last.pause, firstPause), longestPause)
+	r.of[id] = repair{at: now, pause: pause}
+	return pause >= loopPause
 }
 
 // repaired notes what the plan has repaired, and tells of it.

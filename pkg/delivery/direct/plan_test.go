@@ -1,0 +1,282 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	testclock "k8s.io/utils/clock/testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// fakeInformer has a store, and has come as far as a version.
+type fakeInformer struct {
+	cache.SharedIndexInformer
+	store   cache.Store
+	version string
+}
+
+func (f *fakeInformer) GetStore() cache.Store           { return f.store }
+func (f *fakeInformer) LastSyncResourceVersion() string { return f.version }
+func (f *fakeInformer) put(t *testing.T, s *sight)      { t.Helper(); f.do(t, f.store.Add, s) }
+func (f *fakeInformer) drop(t *testing.T, s *sight)     { t.Helper(); f.do(t, f.store.Delete, s) }
+func (f *fakeInformer) do(t *testing.T, do func(any) error, s *sight) {
+	t.Helper()
+	if err := do(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// desk is an installation that is at rest, as its memory, its anchor and the views show it. Nothing of it is on a server.
+type desk struct {
+	*Installation
+	t      *testing.T
+	clock  *testclock.FakePassiveClock
+	bundle *render.Bundle
+	anchor *anchor
+	seen   sights
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
+	d := &desk{
+		t: t, clock: clock, bundle: bundleOf(t), seen: sights{}, Installation: (&Cluster{}).Installation(ownerNamed("self"), clock),
+		anchor: &anchor{ConfigMap: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: "root", UID: "anchor"}}, inventory: inventory{}},
+	}
+	for _, it := range items(d.bundle, "anchor") {
+		d.record(&it)
+	}
+	return d
+}
+
+// record is what applying an item and seeing it leaves behind.
+func (d *desk) record(it *item) {
+	d.t.Helper()
+	e := it.entry()
+	e.Digest, e.Fields, e.UID = it.digest, "ours", "uid"
+	d.anchor.inventory[it.id], d.written[it.id] = e, "50"
+	d.view(it.Object).put(d.t, d.sight(it.id))
+}
+
+func (d *desk) sight(id render.ObjectID) *sight {
+	return &sight{fields: "ours", ObjectMeta: metav1.ObjectMeta{
+		Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid", Labels: map[string]string{api.ComponentLabel: string(api.Serving)},
+	}}
+}
+
+func (d *desk) view(o render.Object) *fakeInformer {
+	if d.seen[o.Resource] == nil {
+		d.seen[o.Resource] = &view{informer: &fakeInformer{store: cache.NewStore(cache.MetaNamespaceKeyFunc), version: "100"}}
+	}
+	informer, _ := d.seen[o.Resource].informer.(*fakeInformer)
+	return informer
+}
+
+// of is an object of the bundle by its kind.
+func (d *desk) of(kind string) render.Object {
+	d.t.Helper()
+	for _, o := range d.bundle.Objects() {
+		if o.GetKind() == kind {
+			return o
+		}
+	}
+	d.t.Fatalf("there is no %s", kind)
+	return render.Object{}
+}
+
+func (d *desk) forget(o render.Object) { delete(d.anchor.inventory, o.ID()) }
+
+func (d *desk) lose(kind string) { d.view(d.of(kind)).drop(d.t, d.sight(d.of(kind).ID())) }
+
+func (d *desk) change(kind string, change func(*sight)) {
+	s := d.sight(d.of(kind).ID())
+	change(s)
+	d.view(d.of(kind)).put(d.t, s)
+}
+
+func (d *desk) alter(kind string, alter func(*entry)) {
+	e := d.anchor.inventory[d.of(kind).ID()]
+	alter(&e)
+	d.anchor.inventory[e.id()] = e
+}
+
+// failed remembers that an object was refused, to be tried again after the pause.
+func (d *desk) failed(kind, cause string, since, next time.Duration) {
+	for _, it := range items(d.bundle, "anchor") {
+		if it.id == d.of(kind).ID() {
+			d.failing[it.id] = &failing{
+				digest: it.digest, next: d.clock.Now().Add(next), Failure: delivery.Failure{Cause: cause, Since: d.clock.Now().Add(-since)},
+			}
+		}
+	}
+}
+
+// planned is what a plan comes to, by kinds.
+type planned struct {
+	Apply, Prune, Unblock, Missing, Postponed []string
+	Drifted                                   map[string]deviation
+}
+
+func (d *desk) planned() planned {
+	p := d.plan(d.bundle, d.anchor, d.seen)
+	out := planned{Drifted: map[string]deviation{}}
+	for _, batch := range p.apply {
+		for _, it := range batch {
+			out.Apply = append(out.Apply, it.id.Kind)
+			if p.missing[it.id] {
+				out.Missing = append(out.Missing, it.id.Kind)
+			}
+		}
+	}
+	for _, e := range p.prune {
+		out.Prune = append(out.Prune, e.Kind+" "+e.Name)
+	}
+	for _, e := range p.unblock {
+		out.Unblock = append(out.Unblock, e.Kind)
+	}
+	for _, id := range p.postponed {
+		out.Postponed = append(out.Postponed, id.Kind)
+	}
+	for id, how := range p.drifted {
+		out.Drifted[id.Kind] = how
+	}
+	return out
+}
+
+func TestPlan(t *testing.T) {
+	changedFields := func(s *sight) { s.fields, s.ResourceVersion = "theirs", "60" }
+	repaired := func(d *desk) { d.repairs.note(d.of("ConfigMap").ID()) }
+	later := func(d *desk, wait time.Duration) { d.clock.SetTime(d.clock.Now().Add(wait)) }
+	configMap := planned{Apply: []string{"ConfigMap"}}
+	lost := planned{Apply: []string{"ConfigMap"}, Missing: []string{"ConfigMap"}, Drifted: map[string]deviation{"ConfigMap": gone}}
+	edited := planned{Apply: []string{"ConfigMap"}, Drifted: map[string]deviation{"ConfigMap": changed}}
+	for name, tc := range map[string]struct {
+		reason  string
+		prepare func(*desk)
+		want    planned
+	}{
+		"at rest":     {"There is nothing to do.", func(*desk) {}, planned{}},
+		"new":         {"It is applied.", func(d *desk) { d.forget(d.of("ConfigMap")) }, planned{Apply: configMap.Apply, Missing: configMap.Apply}},
+		"recorded":    {"It was about to be applied.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "" }) }, planned{Apply: configMap.Apply, Missing: configMap.Apply}},
+		"another one": {"It is applied, and no repair.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "old" }) }, configMap},
+		"gone":        {"It is repaired.", func(d *desk) { d.lose("ConfigMap") }, lost},
+		"changed":     {"It is repaired.", func(d *desk) { d.change("ConfigMap", changedFields) }, edited},
+		"not ours any more": {
+			"Somebody has replaced it.", func(d *desk) { d.change("ConfigMap", func(s *sight) { s.fields = "" }) }, edited,
+		},
+		"being deleted": {
+			"There is an event when it is gone.", func(d *desk) {
+				d.change("ConfigMap", func(s *sight) { s.DeletionTimestamp = new(metav1.Unix(1, 0)); s.fields = "" })
+			}, planned{},
+		},
+		"a CreateOnly changed": {"The cluster fills it.", func(d *desk) { d.change("Secret", changedFields) }, planned{}},
+		"a CreateOnly gone": {
+			"It is made again.", func(d *desk) { d.lose("Secret") },
+			planned{Apply: []string{"Secret"}, Missing: []string{"Secret"}, Drifted: map[string]deviation{"Secret": gone}},
+		},
+		"a Job changed":      {"It cannot be changed.", func(d *desk) { d.change("Job", changedFields) }, planned{}},
+		"a Job gone, undone": {"It runs again.", func(d *desk) { d.lose("Job") }, planned{Apply: []string{"Job"}, Missing: []string{"Job"}, Drifted: map[string]deviation{"Job": gone}}},
+		"a Job gone, done":   {"It has run.", func(d *desk) { d.lose("Job"); d.alter("Job", func(e *entry) { e.Done = true }) }, planned{}},
+		"no such kind":       {"All of it is gone.", func(d *desk) { d.seen[d.of("Image").Resource] = nil }, planned{Apply: []string{"Image"}, Missing: []string{"Image"}, Drifted: map[string]deviation{"Image": gone}}},
+		"not looked at":      {"Nothing is known.", func(d *desk) { delete(d.seen, d.of("Image").Resource) }, planned{}},
+		"a view that is behind": {
+			"It has not seen our write.", func(d *desk) { d.lose("ConfigMap"); d.written[d.of("ConfigMap").ID()] = "101" }, planned{},
+		},
+		"a sight from before": {
+			"It is not our write yet.", func(d *desk) { d.change("ConfigMap", changedFields); d.written[d.of("ConfigMap").ID()] = "61" }, planned{},
+		},
+		"a sight, nothing remembered": {
+			"After a restart it counts.", func(d *desk) { d.change("ConfigMap", changedFields); clear(d.written) }, edited,
+		},
+		"changed after a repair": {"It waits.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d) }, planned{Postponed: []string{"ConfigMap"}}},
+		"changed a while after a repair": {
+			"It has waited.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d); later(d, firstPause) }, edited,
+		},
+		"another one after a repair": {
+			"What is wanted does not wait.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "old" }); repaired(d) }, configMap,
+		},
+		"failing, not yet": {"It waits.", func(d *desk) { d.forget(d.of("ConfigMap")); d.failed("ConfigMap", "", 0, time.Second) }, planned{}},
+		"failing, now": {
+			"It is tried again.", func(d *desk) {
+				d.forget(d.of("ConfigMap"))
+				d.failed("ConfigMap", "", 0, time.Second)
+				later(d, time.Second)
+			},
+			planned{Apply: configMap.Apply, Missing: configMap.Apply},
+		},
+		"failing, but another one": {
+			"It may work now.", func(d *desk) {
+				d.forget(d.of("ConfigMap"))
+				d.failed("ConfigMap", "", 0, time.Hour)
+				d.failing[d.of("ConfigMap").ID()].digest = "old"
+			},
+			planned{Apply: configMap.Apply, Missing: configMap.Apply},
+		},
+		"not wanted": {
+			"It is pruned.", func(d *desk) { without("ConfigMap")(d.bundle); without("Deployment")(d.bundle) },
+			planned{Prune: []string{"ConfigMap config-network", "Deployment activator"}},
+		},
+		"a foundation that is not wanted": {
+			"It stays for whoever uses it.", func(d *desk) { d.bundle.Foundation = nil }, planned{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			before := maps.Clone(d.anchor.inventory)
+			tc.prepare(d)
+			before2 := maps.Clone(d.anchor.inventory)
+			if tc.want.Drifted == nil {
+				tc.want.Drifted = map[string]deviation{}
+			}
+			if diff := cmp.Diff(tc.want, d.planned()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(before2, d.anchor.inventory); diff != "" || len(before) == 0 {
+				t.Errorf("the anchor has changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanRecords holds that everything which may be on the cluster is recorded before anything is done.
+func TestPlanRecords(t *testing.T) {
+	d := newDesk(t)
+	all := slices.Collect(maps.Keys(d.anchor.inventory))
+	d.forget(d.of("Deployment"))
+	without("ConfigMap")(d.bundle)
+	without("CustomResourceDefinition")(d.bundle)
+	p := d.plan(d.bundle, d.anchor, d.seen)
+	for _, id := range all {
+		if _, recorded := p.inventory[id]; !recorded {
+			t.Errorf("%s is not recorded", id)
+		}
+	}
+	if p.empty() {
+		t.Error("there is nothing to do")
+	}
+}
+
+// TestPlanForgetsFailures holds that what is not wanted, or was mended, is not failing any more.
+func TestPlanForgetsFailures(t *testing.T) {
+	d := newDesk(t)
+	d.failed("ConfigMap", "", 0, time.Hour)  // is as it should be
+	d.failed("Deployment", "", 0, time.Hour) // is not wanted
+	without("Deployment")(d.bundle)
+	d.failed("Image", "", 0, time.Hour)
+	d.lose("Image")
+	d.plan(d.bundle, d.anchor, d.seen)
+	if len(d.failing) != 1 || d.failing[d.of("Image").ID()] == nil {
+		t.Errorf("these are failing: %v", d.failing)
+	}
+}

@@ -1,0 +1,217 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/report"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+const hubUID = types.UID("hub-1")
+
+// world is a hub with one resource, and the cluster that it installs on. The cluster only answers with what it is given.
+type world struct {
+	t       *testing.T
+	configs *dynamicfake.FakeDynamicClient
+	events  *events.FakeRecorder
+	r       *Reconciler
+
+	bundle   *render.Bundle
+	err      error // of Bundles
+	target   error // of Clusters
+	unserved bool
+
+	mu       sync.Mutex
+	answers  map[string]any // by path; what is not here is not found
+	requests []string       // to the cluster, and "hub: verb resource/subresource"
+}
+
+func newWorld(t *testing.T, config *unstructured.Unstructured) *world {
+	t.Helper()
+	w := &world{
+		t: t, events: events.NewFakeRecorder(100), answers: map[string]any{}, bundle: &render.Bundle{Component: api.Serving, Version: "1.23.0", Namespace: "knative-serving"},
+		configs: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{api.Serving.Resource(): "KnativeServingList"}, config),
+	}
+	w.configs.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		w.note(strings.TrimSuffix("hub: patch "+a.GetResource().Resource+"/"+a.GetSubresource(), "/"))
+		return false, nil, nil
+	})
+	for path, kind := range map[string]string{
+		"/api/v1/configmaps": "ConfigMapList", "/apis/apps/v1/namespaces/knative-serving/deployments": "List",
+		"/apis/apps/v1/namespaces/knative-serving/statefulsets": "List",
+	} {
+		w.answers[path] = map[string]any{"kind": kind, "apiVersion": "v1", "items": []any{}}
+	}
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	cluster, err := direct.Connect(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	w.r = &Reconciler{
+		Component: api.Serving, Bundles: w, Clusters: &clusters{w, cluster}, Client: w.configs, Events: w.events,
+		Clock: testclock.NewFakePassiveClock(time.Unix(10000, 0)),
+	}
+	return w
+}
+
+func (w *world) note(request string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = append(w.requests, request)
+}
+
+// written is what was asked for that changes something.
+func (w *world) written() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, r := range w.requests {
+		if !strings.HasPrefix(r, http.MethodGet) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// ServeHTTP is the cluster.
+func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	w.note(r.Method + " " + r.URL.Path)
+	answer, ok := w.answers[r.URL.Path]
+	if o, isObject := answer.(map[string]any); isObject && r.Method == http.MethodDelete { // something holds it
+		if m, hasMeta := o["metadata"].(map[string]any); hasMeta {
+			m["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+		}
+	}
+	out.Header().Set("Content-Type", "application/json")
+	if !ok {
+		status := apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, r.URL.Path).ErrStatus
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		out.WriteHeader(http.StatusNotFound)
+		answer = status
+	}
+	if err := json.NewEncoder(out).Encode(answer); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// anchored puts an anchor on the cluster that says whose the installation is.
+func (w *world) anchored(owner string, hub types.UID) {
+	m := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+		"namespace": "knative-serving", "name": "knativeserving-self-root-owner",
+		"annotations": map[string]any{api.InstalledForAnnotation: owner, api.HubAnnotation: string(hub), "operator.knative.dev/anchor": "true"},
+	}}
+	w.answers["/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner"] = m
+}
+
+// OfConfigFrom implements Bundles.
+func (w *world) OfConfigFrom(context.Context, api.Component, types.NamespacedName, string) (*render.Bundle, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.bundle, nil
+}
+
+// clusters implements Clusters.
+type clusters struct {
+	w       *world
+	cluster *direct.Cluster
+}
+
+func (c *clusters) Serves(*unstructured.Unstructured) bool { return !c.w.unserved }
+
+func (c *clusters) Of(context.Context, *unstructured.Unstructured) (*Target, error) {
+	if c.w.target != nil {
+		return nil, c.w.target
+	}
+	return &Target{Cluster: c.cluster, Name: "the hub", Hub: hubUID}, nil
+}
+
+// reconcile runs one reconcile with a cache that is up to date.
+func (w *world) reconcile() (reconcile.Result, error) {
+	w.t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if c := w.config(); c != nil {
+		if err := indexer.Add(c); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.r.Configs = cache.NewGenericLister(indexer, api.Serving.Resource().GroupResource())
+	return w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "knative-serving", Name: "self"}})
+}
+
+func (w *world) config() *unstructured.Unstructured {
+	w.t.Helper()
+	o, err := w.configs.Tracker().Get(api.Serving.Resource(), "knative-serving", "self")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	c, ok := o.(*unstructured.Unstructured)
+	if err != nil || !ok {
+		w.t.Fatalf("the resource is %T: %v", o, err)
+	}
+	return c
+}
+
+func (w *world) condition(name string) metav1.Condition {
+	w.t.Helper()
+	s, err := report.StatusOf(w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if c := apimeta.FindStatusCondition(s.Conditions, name); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+var errLost = errors.New("no connection")
+
+// serving is a KnativeServing knative-serving/self.
+func serving(changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	c := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": api.Serving.Kind(), "spec": map[string]any{},
+		"metadata": map[string]any{"namespace": "knative-serving", "name": "self", "uid": "uid", "generation": int64(1), "resourceVersion": "1"},
+	}}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+func held(c *unstructured.Unstructured) { c.SetFinalizers([]string{"others/x", api.DirectFinalizer}) }
+
+func leaving(c *unstructured.Unstructured) { c.SetDeletionTimestamp(new(metav1.Unix(5000, 0))) }
+
+func annotated(key, value string) func(*unstructured.Unstructured) {
+	return func(c *unstructured.Unstructured) { c.SetAnnotations(map[string]string{key: value}) }
+}

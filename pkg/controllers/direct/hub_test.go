@@ -106,6 +106,8 @@ func (w *world) written() []string {
 // ServeHTTP is the cluster.
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.note(r.Method + " " + r.URL.Path)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	answer, ok := w.answers[r.URL.Path]
 	if o, isObject := answer.(map[string]any); isObject && r.Method == http.MethodDelete { // something holds it
 		if m, hasMeta := o["metadata"].(map[string]any); hasMeta {

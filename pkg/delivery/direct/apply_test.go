@@ -49,7 +49,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := newSite(t), bundleOf(t)
-			s.before = refuses(errForbidden, tc.refused)
+			s.disturb(refuses(errForbidden, tc.refused))
 			out := s.pass(t, b)
 			for _, object := range all {
 				there := strings.Contains(strings.Join(s.names(), " "), object)
@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 			if lost := s.unrecorded(t); len(lost) > 0 {
 				t.Errorf("unrecorded: %q", lost)
 			}
-			s.before = nil
+			s.disturb(nil)
 			s.clock.SetTime(s.clock.Now().Add(firstRetry))
 			if out := s.settle(t, b); len(out.Observation.Failed) > 0 || out.Retry != 0 {
 				t.Errorf("it still tells %+v", out)
@@ -78,9 +78,9 @@ func TestRefused(t *testing.T) {
 // TestHeldBack holds that what is due, and waits for something else that fails, does not make passes follow each other.
 func TestHeldBack(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
-	s.before = refuses(errForbidden, "apply validating")
+	s.disturb(refuses(errForbidden, "apply validating"))
 	s.pass(t, b)
-	s.before = refuses(errForbidden, "apply validating", "apply deployments")
+	s.disturb(refuses(errForbidden, "apply validating", "apply deployments"))
 	changed := bundleOf(t, func(b *render.Bundle) {
 		b.Payload[4] = rendered(t, inDeployments, "Deployment knative-serving/activator", nil)
 	})
@@ -97,7 +97,7 @@ func TestHeldBack(t *testing.T) {
 // TestUnusable holds that a cluster which does not answer is an error, and no fault of an object.
 func TestUnusable(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
-	s.before = refuses(errBusy, "apply deployments")
+	s.disturb(refuses(errBusy, "apply deployments"))
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "Deployment.apps knative-serving/activator") {
 		t.Errorf("it ends with %v", err)
 	}
@@ -107,7 +107,7 @@ func TestUnusable(t *testing.T) {
 	if e := s.recorded(t)[b.Payload[2].ID()]; e.Digest == "" {
 		t.Error("what was applied before is not recorded as such")
 	}
-	s.before = nil
+	s.disturb(nil)
 	s.settle(t, b)
 	if diff := cmp.Diff(everything(), s.names()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

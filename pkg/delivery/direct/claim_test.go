@@ -17,13 +17,13 @@ import (
 func TestClaimAtOnce(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	// Whoever claims the cluster keeps others from doing so until the anchor is there.
-	s.before = func(request string) error {
+	s.disturb(func(request string) error {
 		if strings.HasPrefix(request, "create configmaps") && s.cluster.claiming.TryLock() {
 			s.cluster.claiming.Unlock()
 			return errors.New("another one may claim the cluster now")
 		}
 		return nil
-	}
+	})
 	var wg sync.WaitGroup
 	errs := make([]error, 4)
 	for n := range errs {
@@ -138,7 +138,7 @@ func TestLostServer(t *testing.T) {
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.before = func(string) error { return unserved(path{resource: configMaps()}) }
+	s.disturb(func(string) error { return unserved(path{resource: configMaps()}) })
 	s.cluster.Close() // the views have to be made anew
 	s.cluster.views.mu.Lock()
 	s.cluster.views.closed = false

@@ -81,13 +81,13 @@ func TestBindings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, b := newSite(t), bundleOf(t)
 			first := true
-			s.before = func(request string) error {
+			s.disturb(func(request string) error {
 				if request != tc.apply || !first {
 					return nil
 				}
 				first = false
 				return invalid
-			}
+			})
 			s.add(b.Payload[1].Resource, b.Payload[1].Unstructured)
 			out := s.pass(t, b)
 			deleted := slices.DeleteFunc(s.asked(), func(r string) bool { return r[:6] != "delete" })
@@ -126,7 +126,7 @@ func TestDeleteOne(t *testing.T) {
 			o.SetLabels(tc.labels)
 			o.SetFinalizers(tc.finalizers)
 			s.add(o.Resource, o.Unstructured)
-			s.before = refuses(tc.fails, "delete ")
+			s.disturb(refuses(tc.fails, "delete "))
 			e := (&item{Object: o, id: o.ID()}).entry()
 			e.UID = tc.uid
 			for range 2 {

@@ -84,6 +84,13 @@ func (s *apiServer) connect() (c *Cluster, seen <-chan struct{}) {
 	return c, events
 }
 
+// disturb sets what is asked before each request; nil ends that.
+func (s *apiServer) disturb(before func(request string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
+}
+
 // asked returns what was asked since it was called last, without what only reads.
 func (s *apiServer) asked() []string {
 	s.mu.Lock()
@@ -197,9 +204,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := verb + " " + p.String()
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
+	before := s.before
 	s.mu.Unlock()
-	if s.before != nil {
-		err = s.before(request)
+	if before != nil {
+		err = before(request)
 	}
 	switch {
 	case err != nil:

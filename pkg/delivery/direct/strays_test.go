@@ -85,12 +85,12 @@ func TestUnblockOnCluster(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	s.settle(t, b)
 	mute := refuses(errMute(), "apply configmaps/knative-serving/config-network")
-	s.before = func(request string) error {
+	s.disturb(func(request string) error {
 		if s.find("validatingwebhookconfigurations/config.webhook") == nil {
 			return nil
 		}
 		return mute(request)
-	}
+	})
 	s.lose("configmaps/knative-serving/config-network")
 	s.pass(t, b)
 	s.clock.SetTime(s.clock.Now().Add(blockedFor))

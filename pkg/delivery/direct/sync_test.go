@@ -180,7 +180,7 @@ func (s *site) crashAt(t *testing.T, k int, step func(context.Context, *site) er
 	defer cancel()
 	count := make(chan int, 1)
 	count <- 0
-	s.before = func(request string) error {
+	s.disturb(func(request string) error {
 		if verb, _, _ := strings.Cut(request, " "); verb == "get" || verb == "list" || verb == "watch" {
 			return nil
 		}
@@ -191,8 +191,8 @@ func (s *site) crashAt(t *testing.T, k int, step func(context.Context, *site) er
 		}
 		cancel()
 		return fmt.Errorf("request %d: %w", n, errCrash)
-	}
-	defer func() { s.before = nil }()
+	})
+	defer func() { s.disturb(nil) }()
 	for range 5 {
 		s.catchUp(t)
 		if err := step(ctx, s); ctx.Err() != nil {

@@ -46,7 +46,7 @@ const (
 // see returns the view of a resource, with everything that there is. A cluster that does not know the resource has none:
 // the view is nil.
 func (c *Cluster) see(ctx context.Context, gvr schema.GroupVersionResource) (*view, error) {
-	v, err := c.startView(gvr)
+	v, err := c.startView(gvr) //nolint:contextcheck // a view outlives the request that needs it first
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,8 @@ func TestFirstWrites(t *testing.T) {
 			func(w *world) {
 				w.err = fmt.Errorf("x: %w", &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"})
 			},
-			[]string{patchStatus}, []string{"others/x", api.DirectFinalizer},
+			[]string{patchStatus},
+			[]string{"others/x", api.DirectFinalizer},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

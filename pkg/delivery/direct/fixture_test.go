@@ -5,6 +5,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +35,7 @@ func rendered(t *testing.T, where, what string, fields map[string]any, class ...
 	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	kind, name, _ := strings.Cut(what, " ")
 	u := &unstructured.Unstructured{Object: map[string]any{}}
-	for k, v := range fields {
-		u.Object[k] = v
-	}
+	maps.Copy(u.Object, fields)
 	u.SetGroupVersionKind(gvr.GroupVersion().WithKind(kind))
 	if ns, n, ok := strings.Cut(name, "/"); ok {
 		u.SetNamespace(ns)

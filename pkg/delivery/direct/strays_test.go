@@ -121,14 +121,15 @@ func TestRepairs(t *testing.T) {
 	if d.repairs.wait(id) > 0 {
 		t.Error("the first repair waits")
 	}
-	for n, want := range []time.Duration{3, 6, 12, 24, 48, 96, 192, 240, 240} {
+	for n, seconds := range []int{3, 6, 12, 24, 48, 96, 192, 240, 240} {
+		want := time.Duration(seconds) * time.Second
 		if loop := d.repairs.note(id); loop != (n >= 4) {
 			t.Errorf("repair %d is one of a loop: %t", n+1, loop)
 		}
-		if wait := d.repairs.wait(id); wait != want*time.Second {
-			t.Errorf("after repair %d the wait is %s, want %ds", n+1, wait, want)
+		if wait := d.repairs.wait(id); wait != want {
+			t.Errorf("after repair %d the wait is %s, want %s", n+1, wait, want)
 		}
-		d.clock.SetTime(d.clock.Now().Add(want*time.Second - 1))
+		d.clock.SetTime(d.clock.Now().Add(want - 1))
 		if d.repairs.wait(id) <= 0 {
 			t.Errorf("repair %d comes too early", n+2)
 		}

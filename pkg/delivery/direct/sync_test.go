@@ -149,28 +149,36 @@ func TestCrashAtEveryRequest(t *testing.T) {
 		"remove":  {[]*render.Bundle{b}, remove, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for k := 1; ; k++ {
-				s := newSite(t)
-				for _, before := range tc.before {
-					s.settle(t, before)
-				}
-				if crashed := s.crashAt(t, k, tc.step); !crashed {
-					if k < 7 {
-						t.Errorf("there are only %d requests", k-1)
-					}
-					return
-				}
-				if lost := s.unrecorded(t); len(lost) > 0 && tc.want != nil {
-					t.Errorf("a crash at request %d leaves these unrecorded: %q", k, lost)
-				}
-				s.restart()
-				s.finish(t, tc.step)
-				if diff := cmp.Diff(tc.want, s.names()); diff != "" {
-					t.Errorf("a crash at request %d leads elsewhere (-want +got):\n%s", k, diff)
-				}
+			k := 1
+			for survives(t, k, tc.before, tc.step, tc.want) {
+				k++
+			}
+			if k < 7 {
+				t.Errorf("there are only %d requests", k-1)
 			}
 		})
 	}
+}
+
+// survives lets the manager end at the k-th write of a step, and the next one go on; it is false when there are fewer.
+func survives(t *testing.T, k int, before []*render.Bundle, step func(context.Context, *site) error, want []string) bool {
+	t.Helper()
+	s := newSite(t)
+	for _, b := range before {
+		s.settle(t, b)
+	}
+	if !s.crashAt(t, k, step) {
+		return false
+	}
+	if lost := s.unrecorded(t); len(lost) > 0 && want != nil {
+		t.Errorf("a crash at request %d leaves these unrecorded: %q", k, lost)
+	}
+	s.restart()
+	s.finish(t, step)
+	if diff := cmp.Diff(want, s.names()); diff != "" {
+		t.Errorf("a crash at request %d leads elsewhere (-want +got):\n%s", k, diff)
+	}
+	return true
 }
 
 // crashAt ends the manager instead of its k-th write; it is false when there are fewer.

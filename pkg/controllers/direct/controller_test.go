@@ -41,11 +41,11 @@ func TestFirstWrites(t *testing.T) {
 		"a new one":            {"It is held before anything is written.", serving(), func(*world) {}, []string{patchSelf}, []string{api.DirectFinalizer}},
 		"one that is not ours": {"It is left alone.", serving(), func(w *world) { w.unserved = true }, nil, nil},
 		"one that is not ours any more": {
-			"What is installed stays.", serving(held), func(w *world) { w.unserved = true }, nil, []string{"others/x", api.DirectFinalizer},
+			"What is installed stays.", serving(finalized), func(w *world) { w.unserved = true }, nil, []string{"others/x", api.DirectFinalizer},
 		},
 		"one that leaves and holds nothing": {"There is nothing to remove.", serving(leaving), func(*world) {}, nil, nil},
 		"a fault of the bundle": {
-			"Nothing is written but the status.", serving(held),
+			"Nothing is written but the status.", serving(finalized),
 			func(w *world) {
 				w.err = fmt.Errorf("x: %w", &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"})
 			},
@@ -70,7 +70,7 @@ func TestFirstWrites(t *testing.T) {
 }
 
 func TestFault(t *testing.T) {
-	w := newWorld(t, serving(held))
+	w := newWorld(t, serving(finalized))
 	w.err = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 		"somebody else":    {func(w *world) { w.anchored("", "") }, api.ReasonExistingInstallation, []string{"ConfigMap knative-serving/knativeserving-self-root-owner", "left alone", api.AdoptAnnotation}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, serving(held))
+			w := newWorld(t, serving(finalized))
 			tc.change(w)
 			if _, err := w.reconcile(); err != nil {
 				t.Fatal(err)
@@ -138,7 +138,7 @@ func TestErrors(t *testing.T) {
 		"made by somebody meantime": {func(w *world) { w.err = apierrors.NewAlreadyExists(schema.GroupResource{}, "x") }, nil, reconcile.Result{RequeueAfter: staleRetry}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, serving(held))
+			w := newWorld(t, serving(finalized))
 			tc.change(w)
 			result, err := w.reconcile()
 			if !errors.Is(err, tc.want) || result != tc.result {
@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 
 // TestMemory holds that repairs are remembered for as long as the connection and the resource are the same.
 func TestMemory(t *testing.T) {
-	w := newWorld(t, serving(held))
+	w := newWorld(t, serving(finalized))
 	one, other := &Target{Cluster: &direct.Cluster{}, Hub: hubUID}, &Target{Cluster: &direct.Cluster{}, Hub: hubUID}
 	i := w.r.installationOf(serving(), one)
 	if w.r.installationOf(serving(), one) != i {
@@ -224,7 +224,7 @@ func TestServes(t *testing.T) {
 // TestLocalOf holds that a hub is known by its namespace kube-system, which is read once.
 func TestLocalOf(t *testing.T) {
 	kube := fake.NewClientset()
-	l := &Local{Kube: kube}
+	l := &Local{Hub: &Hub{Kube: kube}}
 	if _, err := l.Of(t.Context(), nil); !apierrors.IsNotFound(err) {
 		t.Errorf("without a namespace: %v", err)
 	}

@@ -72,7 +72,7 @@ func newWorld(t *testing.T, config *unstructured.Unstructured) *world {
 	}
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
-	cluster, err := direct.Connect(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, nil)
+	cluster, err := direct.Connect(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, func(api.Component) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,12 @@ func (c *clusters) Of(context.Context, *unstructured.Unstructured) (*Target, err
 	if c.w.target != nil {
 		return nil, c.w.target
 	}
-	return &Target{Cluster: c.cluster, Name: "the hub", Hub: hubUID}, nil
+	return &Target{Cluster: c.cluster, Hub: hubUID}, nil
 }
+
+func (c *clusters) Name(*unstructured.Unstructured) string { return "the hub" }
+
+func (c *clusters) Forget(api.Component, types.NamespacedName) {}
 
 // reconcile runs one reconcile with a cache that is up to date.
 func (w *world) reconcile() (reconcile.Result, error) {
@@ -210,7 +214,7 @@ func serving(changes ...func(*unstructured.Unstructured)) *unstructured.Unstruct
 	return c
 }
 
-func held(c *unstructured.Unstructured) { c.SetFinalizers([]string{"others/x", api.DirectFinalizer}) }
+func finalized(c *unstructured.Unstructured) { c.SetFinalizers([]string{"others/x", api.DirectFinalizer}) }
 
 func leaving(c *unstructured.Unstructured) { c.SetDeletionTimestamp(new(metav1.Unix(5000, 0))) }
 

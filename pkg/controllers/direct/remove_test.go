@@ -63,7 +63,7 @@ func TestRemove(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, serving(held, leaving, tc.annotate))
+			w := newWorld(t, serving(finalized, leaving, tc.annotate))
 			w.records(tc.users...)
 			result, err := w.reconcile()
 			if err != nil {
@@ -100,7 +100,7 @@ func (w *world) mustBeReleased(reason string) {
 
 // TestForceOrphan holds that what is installed is left as it is, without a look at it.
 func TestForceOrphan(t *testing.T) {
-	w := newWorld(t, serving(held, leaving, annotated(api.ForceOrphanAnnotation, "true")))
+	w := newWorld(t, serving(finalized, leaving, annotated(api.ForceOrphanAnnotation, "true")))
 	w.records()
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestForceOrphan(t *testing.T) {
 func TestRemoveOfOthers(t *testing.T) {
 	for name, owner := range map[string]string{"another resource": "knative-serving/first", "somebody else": ""} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, serving(held, leaving, annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)))
+			w := newWorld(t, serving(finalized, leaving, annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)))
 			w.records(usersImage())
 			w.anchored(owner, hubUID)
 			if _, err := w.reconcile(); err != nil {
@@ -134,7 +134,7 @@ func TestRemoveOfOthers(t *testing.T) {
 
 // TestRemoveFails holds that a resource stays as long as its cluster cannot be asked.
 func TestRemoveFails(t *testing.T) {
-	w := newWorld(t, serving(held, leaving))
+	w := newWorld(t, serving(finalized, leaving))
 	w.target = errLost
 	if _, err := w.reconcile(); err == nil {
 		t.Error("there is no error")

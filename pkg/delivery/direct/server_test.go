@@ -71,7 +71,7 @@ func newServer(t *testing.T) *apiServer {
 func (s *apiServer) connect() (c *Cluster, seen <-chan struct{}) {
 	s.t.Helper()
 	events := make(chan struct{}, 1)
-	c, err := Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, func(api.Component) {
+	c, err := Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, func(api.Component) {
 		select {
 		case events <- struct{}{}:
 		default:

@@ -428,9 +428,13 @@ func (l local) disown(t *testing.T) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"ownerReferences":null}}`, api.ComponentLabel)
 	for _, gvr := range []schema.GroupVersionResource{
-		{Group: "apps", Version: "v1", Resource: "deployments"}, {Version: "v1", Resource: "services"},
-		{Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"},
-		{Group: "batch", Version: "v1", Resource: "jobs"}, {Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
+		{Group: "apps", Version: "v1", Resource: "deployments"},
+		{Version: "v1", Resource: "services"},
+		{Version: "v1", Resource: "serviceaccounts"},
+		{Version: "v1", Resource: "secrets"},
+		{Version: "v1", Resource: "configmaps"},
+		{Group: "batch", Version: "v1", Resource: "jobs"},
+		{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 		{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},

@@ -214,7 +214,9 @@ func serving(changes ...func(*unstructured.Unstructured)) *unstructured.Unstruct
 	return c
 }
 
-func finalized(c *unstructured.Unstructured) { c.SetFinalizers([]string{"others/x", api.DirectFinalizer}) }
+func finalized(c *unstructured.Unstructured) {
+	c.SetFinalizers([]string{"others/x", api.DirectFinalizer})
+}
 
 func leaving(c *unstructured.Unstructured) { c.SetDeletionTimestamp(new(metav1.Unix(5000, 0))) }
 

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,10 @@ type Spec struct {
 	Path string
 	// Args are the arguments without the program's own name.
 	Args []string
-	// Env is added to a minimal environment (PATH, HOME and TMPDIR of the parent).
+	// Env is added to a minimal environment (PATH and HOME of the parent, and Dir as TMPDIR).
 	Env []string
-	// Dir is the working directory.
+	// Dir is the working directory, an absolute path. It also takes temporary files, so that what a killed program leaves
+	// goes with it; without one they are where the parent's are.
 	Dir string
 }
 
@@ -89,7 +91,7 @@ func (p *Process) Start() error {
 
 	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it outlives the call; Stop ends it
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.spec.Dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, p.spec.Env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + cmp.Or(p.spec.Dir, os.TempDir())}, p.spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.fork(cmd.Start); err != nil {
 		return fmt.Errorf("cannot start %s: %w", p.spec.Name, err)

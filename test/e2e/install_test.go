@@ -320,7 +320,7 @@ func TestChart(t *testing.T) {
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.Command(t.Context(), "kubectl", "apply", "--dry-run=server", "--namespace", harness.Namespace, "--filename", file)
+	got, err := f.Command(t.Context(), "kubectl", "apply", "--dry-run=server", "--filename", file)
 	if err != nil {
 		t.Fatal(err)
 	}

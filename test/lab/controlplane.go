@@ -127,13 +127,17 @@ func (l *Lab) startControllers(c *Cluster, managerPort, schedulerPort string) er
 		f := name + ".kubeconfig"
 		return []string{"--kubeconfig=" + f, "--authentication-kubeconfig=" + f, "--authorization-kubeconfig=" + f, "--bind-address=127.0.0.1", "--leader-elect=false"}
 	}
+	manager := append(kubeconfigs("controller-manager"),
+		"--secure-port="+managerPort, "--use-service-account-credentials=true",
+		"--kube-api-qps=300", "--kube-api-burst=500", // its own default delays the first service account by 5 s
+		"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt")
+	if c == l.Hub {
+		// Klusterlets ask for certificates on the hub only, and each of the four signers takes one of the 128 inotify
+		// instances that a user has.
+		manager = append(manager, "--cluster-signing-cert-file=ca.crt", "--cluster-signing-key-file=ca.key")
+	}
 	_, err := l.procs.Start(process.Spec{
-		Name: c.Name + "-controller-manager", Path: l.Bin.Path("kube-controller-manager"), Dir: c.dir,
-		Args: append(kubeconfigs("controller-manager"),
-			"--secure-port="+managerPort, "--use-service-account-credentials=true",
-			"--kube-api-qps=300", "--kube-api-burst=500", // its own default delays the first service account by 5 s
-			"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt",
-			"--cluster-signing-cert-file=ca.crt", "--cluster-signing-key-file=ca.key"),
+		Name: c.Name + "-controller-manager", Path: l.Bin.Path("kube-controller-manager"), Dir: c.dir, Args: manager,
 	})
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func worse(a, b metav1.ConditionStatus) bool {
 func unknown(in *Installation) (f Finding, ok bool) {
 	switch {
 	case in.Removing != "":
-		return Finding{metav1.ConditionUnknown, api.ReasonRemoving, in.Removing}, true
+		return Finding{metav1.ConditionUnknown, api.ReasonRemoving, shortened(in.Removing, maxRemoving)}, true
 	case in.Fault != nil && in.Fault.Reason == api.FaultConfigPending:
 		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Fault.Message}, true
 	case in.Fault != nil:
@@ -204,6 +204,8 @@ const (
 	maxListed = 5
 	// maxCause is how many bytes of somebody else's text a message repeats.
 	maxCause = 300
+	// maxRemoving is how many bytes a message says of a removal: it names objects, and may say why the cluster keeps them.
+	maxRemoving = 2000
 )
 
 // listed joins the first of n texts.
@@ -220,7 +222,9 @@ func listed(n int, text func(i int) string) string {
 }
 
 // brief keeps the text of a cluster on one line and short: it is not ours.
-func brief(text string) string {
+func brief(text string) string { return shortened(text, maxCause) }
+
+func shortened(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || unicode.IsSpace(r) {
 			return r
@@ -228,8 +232,8 @@ func brief(text string) string {
 		return -1 // nothing that a terminal obeys
 	}, strings.ToValidUTF8(text, ""))
 	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxCause {
-		text = strings.ToValidUTF8(text[:maxCause], "") + "..."
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "..."
 	}
 	return text
 }

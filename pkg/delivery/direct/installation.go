@@ -27,13 +27,13 @@ type Installation struct {
 	anchor *anchor
 	// written are the resource versions of what was applied: what is seen before that is old.
 	written map[render.ObjectID]string
-	// failing are the objects that could not be applied.
-	failing map[render.ObjectID]*failing
+	// failing are the objects that could not be applied, and undeleted those that could not be deleted.
+	failing, undeleted map[render.ObjectID]*failing
 	// repairs are the objects that somebody else has changed lately.
 	repairs repairs
 }
 
-// failing is an object that could not be applied, and when that is tried again.
+// failing is an object that could not be applied or deleted, and when that is tried again.
 type failing struct {
 	delivery.Failure
 	digest string
@@ -44,7 +44,8 @@ type failing struct {
 // Installation is the installation of the owner on the cluster.
 func (c *Cluster) Installation(owner Owner, clock clock.PassiveClock) *Installation {
 	return &Installation{
-		cluster: c, owner: owner, clock: clock, written: map[render.ObjectID]string{}, failing: map[render.ObjectID]*failing{}, repairs: newRepairs(clock),
+		cluster: c, owner: owner, clock: clock, written: map[render.ObjectID]string{}, repairs: newRepairs(clock),
+		failing: map[render.ObjectID]*failing{}, undeleted: map[render.ObjectID]*failing{},
 	}
 }
 
@@ -158,11 +159,13 @@ func (i *Installation) current(ctx context.Context, namespace string) (*anchor, 
 // due and not tried waits for something else that has failed, or for an event.
 func (i *Installation) retry(p *plan) time.Duration {
 	var waits []time.Duration
-	for _, f := range i.failing {
-		if !f.next.After(p.at) {
-			continue
+	for _, refused := range []map[render.ObjectID]*failing{i.failing, i.undeleted} {
+		for _, f := range refused {
+			if !f.next.After(p.at) {
+				continue
+			}
+			waits = append(waits, max(f.next.Sub(i.clock.Now()), time.Millisecond))
 		}
-		waits = append(waits, max(f.next.Sub(i.clock.Now()), time.Millisecond))
 	}
 	for _, id := range p.postponed {
 		waits = append(waits, max(i.repairs.wait(id), time.Millisecond))

@@ -75,6 +75,9 @@ func (i *Installation) observe(b *render.Bundle, a *anchor, seen sights) deliver
 			o.Jobs = append(o.Jobs, *s.job)
 		}
 	}
+	for _, f := range i.undeleted {
+		o.Failed = append(o.Failed, f.Failure)
+	}
 	if len(waiting) > 0 {
 		o.Waiting = fmt.Sprintf("waiting for %s to be applied", slices.Min(waiting))
 	}

@@ -4,6 +4,7 @@ package direct
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,6 +52,7 @@ const (
 func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
 	p := &plan{at: i.clock.Now(), inventory: inventory{}, drifted: map[render.ObjectID]deviation{}, missing: map[render.ObjectID]bool{}}
 	wanted := map[render.ObjectID]bool{}
+	var unwanted []entry
 	all := items(b, a.UID)
 	for _, it := range all {
 		wanted[it.id] = true
@@ -70,21 +72,26 @@ func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
 		}
 		p.inventory[id] = e
 		if stageOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}) != foundationStage { // it stays, for whoever uses it
-			p.prune = append(p.prune, e)
+			unwanted = append(unwanted, e)
 		}
 	}
 	for _, e := range strays(i.owner.Component, a.inventory, seen) {
 		if !wanted[e.id()] {
 			p.inventory[e.id()] = e
+			unwanted = append(unwanted, e)
+		}
+	}
+	for _, e := range unwanted {
+		if i.deletable(e.id(), p.at) {
 			p.prune = append(p.prune, e)
 		}
 	}
 	i.unblock(all, a, p)
-	for id := range i.failing {
-		if !wanted[id] {
-			delete(i.failing, id)
-		}
-	}
+	maps.DeleteFunc(i.failing, func(id render.ObjectID, _ *failing) bool { return !wanted[id] })
+	maps.DeleteFunc(i.undeleted, func(id render.ObjectID, _ *failing) bool {
+		_, recorded := p.inventory[id]
+		return wanted[id] || !recorded
+	})
 	slices.SortFunc(p.prune, func(x, y entry) int { return cmp.Compare(x.id().String(), y.id().String()) })
 	return p
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -62,7 +61,7 @@ func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiti
 	left := maps.Clone(inv)
 	waiting, err = i.removeStages(ctx, left, options)
 	if waiting == "" && err == nil {
-		return "", i.deleteAnchor(ctx, a)
+		return i.deleteAnchor(ctx, a)
 	}
 	return waiting, errors.Join(err, i.shrinkAnchor(ctx, a, left))
 }
@@ -103,32 +102,42 @@ func (e *entry) stage() stage { return stageOf(schema.GroupKind{Group: e.Group, 
 
 // removeAll deletes the entries that match and drops those that are gone. waiting names those that are not.
 func (i *Installation) removeAll(ctx context.Context, inv inventory, match func(entry) bool) (waiting string, err error) {
-	var batch []entry
+	var all, batch []entry
 	for _, e := range inv.sorted() {
-		if match(e) {
+		if !match(e) {
+			continue
+		}
+		all = append(all, e)
+		if i.deletable(e.id(), i.clock.Now()) {
 			batch = append(batch, e)
 		}
 	}
 	if err := i.prune(ctx, batch, inv); err != nil {
 		return "", err
 	}
-	var left []string
-	for _, e := range batch {
-		if _, there := inv[e.id()]; there {
+	var refused, left []string
+	for _, e := range all {
+		if _, there := inv[e.id()]; !there {
+			continue
+		}
+		if f := i.undeleted[e.id()]; f != nil {
+			refused = append(refused, e.id().String()+": "+f.Cause)
+		} else {
 			left = append(left, e.id().String())
 		}
 	}
+	left = append(refused, left...) // who has to do something comes first
 	if len(left) == 0 {
 		return "", nil
 	}
-	slices.Sort(left)
 	return "waiting for these to be gone: " + strings.Join(left[:min(len(left), maxNamed)], ", "), nil
 }
 
 // maxNamed is how many objects a message names.
 const maxNamed = 5
 
-// prune deletes objects and takes those that are gone, or not ours, from the inventory.
+// prune deletes objects and takes those that are gone, or not ours, from the inventory. What the cluster refuses to delete
+// is remembered; an error means that it could not be used.
 func (i *Installation) prune(ctx context.Context, batch []entry, inv inventory) error {
 	var mu sync.Mutex
 	g, groupCtx := errgroup.WithContext(ctx)
@@ -136,11 +145,16 @@ func (i *Installation) prune(ctx context.Context, batch []entry, inv inventory) 
 	for _, e := range batch {
 		g.Go(func() error {
 			gone, err := i.deleteOne(groupCtx, &e)
-			if err != nil {
+			if unusable(err) {
 				return fmt.Errorf("cannot delete %s: %w", e.id(), err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if err != nil {
+				i.failDeletion(e.id(), err)
+				return nil
+			}
+			delete(i.undeleted, e.id())
 			if gone {
 				delete(inv, e.id())
 				delete(i.written, e.id())
@@ -177,15 +191,18 @@ func (i *Installation) deleteOne(ctx context.Context, e *entry) (gone bool, err 
 	return false, nil
 }
 
-func (i *Installation) deleteAnchor(ctx context.Context, a *anchor) error {
+func (i *Installation) deleteAnchor(ctx context.Context, a *anchor) (waiting string, err error) {
 	if a == nil {
-		return nil
+		return "", nil
 	}
-	err := i.cluster.kube.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("cannot delete ConfigMap \"%s/%s\": %w", a.Namespace, a.Name, err)
+	err = i.cluster.kube.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return "", nil
+	case unusable(err):
+		return "", fmt.Errorf("cannot delete ConfigMap \"%s/%s\": %w", a.Namespace, a.Name, err)
 	}
-	return nil
+	return fmt.Sprintf("waiting for these to be gone: ConfigMap %s/%s: its deletion was refused: %v", a.Namespace, a.Name, err), nil
 }
 
 // shrinkAnchor records what is left.

@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,7 +62,7 @@ func (i *Installation) sweep(ctx context.Context, a *anchor) (inventory, error) 
 // clearUserResources looks for resources of users of the kinds that are to go, and deletes them if that is asked for,
 // while what finalizes them still runs.
 func (i *Installation) clearUserResources(ctx context.Context, inv inventory, options RemoveOptions) (waiting string, err error) {
-	found := map[string]int64{}
+	found, refused := map[string]int64{}, ""
 	for _, e := range inv.sorted() {
 		if e.Kind != "CustomResourceDefinition" {
 			continue
@@ -73,10 +74,11 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory, op
 		if gvr.Empty() {
 			continue
 		}
-		n, err := i.userResources(ctx, gvr, options.UserResources)
+		n, why, err := i.userResources(ctx, gvr, options.UserResources)
 		if err != nil {
 			return "", err
 		}
+		refused = cmp.Or(refused, why)
 		if n > 0 {
 			found[gvr.GroupResource().String()] = n
 		}
@@ -90,7 +92,7 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory, op
 	}
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if options.UserResources {
-		return "waiting for resources of users to be gone: " + text, nil
+		return "waiting for resources of users to be gone: " + text + refused, nil
 	}
 	return fmt.Sprintf("nothing is removed as long as there are resources of users: %s; delete them, or set annotation %s to %q to have them deleted, or take it away to keep CRDs and Namespace",
 		text, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources), nil
@@ -121,23 +123,28 @@ func (i *Installation) definedBy(ctx context.Context, e *entry) (schema.GroupVer
 	return gvr, nil
 }
 
-// userResources counts the objects of a resource that are not ours, and deletes them if that is asked for.
-func (i *Installation) userResources(ctx context.Context, gvr schema.GroupVersionResource, remove bool) (int64, error) {
+// userResources counts the objects of a resource that are not ours, and deletes them if that is asked for. refused tells of
+// the first that the cluster refuses to delete.
+func (i *Installation) userResources(ctx context.Context, gvr schema.GroupVersionResource, remove bool) (n int64, refused string, err error) {
 	list, err := i.cluster.metadata.Resource(gvr).List(ctx, metav1.ListOptions{LabelSelector: "!" + api.ComponentLabel})
 	if apierrors.IsNotFound(err) {
-		return 0, nil
+		return 0, "", nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("cannot list %s: %w", gvr.GroupResource(), err)
+		return 0, "", fmt.Errorf("cannot list %s: %w", gvr.GroupResource(), err)
 	}
 	for _, o := range list.Items {
 		if !remove || o.DeletionTimestamp != nil {
 			continue
 		}
 		err := i.cluster.metadata.Resource(gvr).Namespace(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return 0, fmt.Errorf("cannot delete %s \"%s/%s\": %w", gvr.GroupResource(), o.Namespace, o.Name, err)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+		case unusable(err):
+			return 0, "", fmt.Errorf("cannot delete %s \"%s/%s\": %w", gvr.GroupResource(), o.Namespace, o.Name, err)
+		default:
+			refused = cmp.Or(refused, fmt.Sprintf("; the deletion of %s %s/%s was refused: %v", gvr.GroupResource(), o.Namespace, o.Name, err))
 		}
 	}
-	return int64(len(list.Items)), nil
+	return int64(len(list.Items)), refused, nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,48 +131,3 @@ const (
 	// keepNamespaceAnnotation on an anchor says that its namespace was there before.
 	keepNamespaceAnnotation = api.Prefix + "keep-namespace"
 )
-
-// checkRival fails with a *RivalError when an anchor says that the cluster has the component for another resource, in
-// whichever namespace: most of a component is there once in a cluster.
-func (i *Installation) checkRival(ctx context.Context) error {
-	anchors, err := i.cluster.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		LabelSelector: api.ComponentLabel + "=" + string(i.owner.Component),
-	})
-	if err != nil {
-		return fmt.Errorf("cannot list ConfigMaps: %w", err)
-	}
-	for _, m := range anchors.Items {
-		owner, sameHub := m.Annotations[api.InstalledForAnnotation], m.Annotations[api.HubAnnotation] == string(i.owner.Hub)
-		if m.Annotations[anchorAnnotation] == "true" && owner != "" && !(sameHub && owner == i.owner.Name.String()) {
-			return &RivalError{Owner: owner, SameHub: sameHub}
-		}
-	}
-	return nil
-}
-
-// checkFree fails when the cluster has the component already, where no anchor of ours says that it is ours.
-func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
-	if err := i.checkRival(ctx); err != nil {
-		return err
-	}
-	var foreign []string
-	for _, resource := range []string{"deployments", "statefulsets"} {
-		gvr := appsV1(resource)
-		list, err := i.cluster.metadata.Resource(gvr).Namespace(b.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "!" + api.ComponentLabel})
-		if err != nil {
-			return fmt.Errorf("cannot list %s of namespace %q: %w", resource, b.Namespace, err)
-		}
-		for _, o := range list.Items {
-			if w := slices.IndexFunc(b.Workloads, func(w render.Workload) bool {
-				return appsV1(resource) == workloadResource(w) && w.Namespace == o.Namespace && w.Name == o.Name
-			}); w >= 0 {
-				foreign = append(foreign, fmt.Sprintf("%s %s/%s", b.Workloads[w].Kind, o.Namespace, o.Name))
-			}
-		}
-	}
-	if len(foreign) > 0 {
-		slices.Sort(foreign)
-		return &ForeignError{Objects: foreign}
-	}
-	return nil
-}

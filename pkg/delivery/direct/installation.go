@@ -120,8 +120,11 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 		}
 		a, err = i.adoptAnchor(ctx, b.Namespace)
 	}
-	if err != nil || a != nil {
-		return a, err
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		return a, i.confirm(ctx, a)
 	}
 	i.cluster.claiming.Lock()
 	defer i.cluster.claiming.Unlock()
@@ -137,7 +140,10 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 	if existed {
 		a.Annotations = map[string]string{keepNamespaceAnnotation: "true"}
 	}
-	return i.writeAnchor(ctx, b, a, inventory{})
+	if a, err = i.writeAnchor(ctx, b, a, inventory{}); err != nil {
+		return nil, err
+	}
+	return a, i.confirm(ctx, a)
 }
 
 // current is the anchor as it is: remembered, unless it has changed on the cluster since.

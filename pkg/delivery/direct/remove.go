@@ -42,9 +42,12 @@ func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiti
 		return "", err
 	}
 	if a == nil { // never made, or lost: what has our label could be another resource's
-		if err := i.checkRival(ctx); err != nil {
-			return "", err
-		}
+		err = i.checkRival(ctx)
+	} else {
+		err = i.confirm(ctx, a)
+	}
+	if err != nil {
+		return "", err
 	}
 	inv, err := i.sweep(ctx, a)
 	if err != nil {

@@ -5,6 +5,9 @@ package revision
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -24,8 +27,17 @@ func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
 		return ""
 	}
 	config, err := s.live(component, name)
-	if err != nil || config == nil || !Paused(config.GetAnnotations()) { // a resource that cannot be read changes nothing either
+	if err != nil || config == nil { // a resource that cannot be read changes nothing either
 		return ""
 	}
+	return PausedByResource(component, config)
+}
+
+// PausedByResource says it of a cluster that the resource itself is installed on.
+func PausedByResource(component api.Component, config metav1.Object) string {
+	if !Paused(config.GetAnnotations()) {
+		return ""
+	}
+	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 	return fmt.Sprintf("annotation %s of %s %q", api.PausedAnnotation, component.Kind(), name)
 }

@@ -26,6 +26,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -64,6 +65,9 @@ const (
 	staleRetry = time.Second
 	// passTimeout is how long one look at a resource may take: its cluster may be slow, and others wait for a worker.
 	passTimeout = 2 * time.Minute
+	// refusedRetry is after how long a cluster that has the component for somebody else is looked at again: there is no event
+	// when that one goes.
+	refusedRetry = 30 * time.Second
 	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first.
 	removalRetry = time.Second
 )
@@ -126,7 +130,7 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 	if finding, ok := refusal(err, r.Clusters.Name(config), r.Component); ok {
 		in.Target, in.Held = finding, false
 		in.Bundle, in.Fault = nil, nil
-		err = nil
+		result, err = reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	if unreachable, ok := t.explain(guarded, err); ok {
 		return r.outOfSight(ctx, config, unreachable)
@@ -160,11 +164,15 @@ func (r *Reconciler) sync(
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	out, err := i.Sync(ctx, in.Bundle, direct.SyncOptions{Adopt: isTrue(config, api.AdoptAnnotation)})
+	by := revision.PausedByResource(r.Component, config)
+	out, err := i.Sync(ctx, in.Bundle, direct.SyncOptions{Adopt: isTrue(config, api.AdoptAnnotation), Paused: by != ""})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	in.Observation = out.Observation
+	if out.Pending {
+		in.Observation.Waiting = fmt.Sprintf("paused by %s: %s keeps what it has instead of this spec; take it away to go on", by, r.Clusters.Name(config))
+	}
 	r.tellRepairs(config, out)
 	return reconcile.Result{RequeueAfter: soonest(out.Retry, in.Observation.Settle(r.Clock.Now()))}, nil
 }

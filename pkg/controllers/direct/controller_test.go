@@ -98,8 +98,8 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, serving(finalized))
 			tc.change(w)
-			if _, err := w.reconcile(); err != nil {
-				t.Fatal(err)
+			if result, err := w.reconcile(); err != nil || result.RequeueAfter != refusedRetry { // nobody tells when it is free
+				t.Fatalf("%v, %v", result, err)
 			}
 			got := w.condition(api.TargetClusterResolved)
 			if got.Status != metav1.ConditionFalse || got.Reason != tc.reason {

@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -37,6 +38,10 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if by := revision.PausedByResource(r.Component, config); by != "" {
+		return reconcile.Result{RequeueAfter: t.LookAgain}, r.removing(ctx, config, fmt.Sprintf(
+			"nothing is removed from %s, because it is paused by %s; take it away to go on", where, by))
+	}
 	policy := config.GetAnnotations()[api.DeletionPolicyAnnotation]
 	guarded, stop := t.guard(ctx)
 	defer stop()
@@ -55,13 +60,17 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 		return reconcile.Result{}, err
 	}
 	if waiting != "" {
-		return reconcile.Result{RequeueAfter: removalRetry}, r.reporter().Installation(ctx, config, &status.Installation{
-			Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}, Held: true,
-			Removing: fmt.Sprintf("removing what is installed on %s: %s", where, waiting),
-		})
+		return reconcile.Result{RequeueAfter: removalRetry}, r.removing(ctx, config, fmt.Sprintf("removing what is installed on %s: %s", where, waiting))
 	}
 	r.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", r.Component, where)
 	return reconcile.Result{}, r.release(ctx, config)
+}
+
+// removing tells how far the removal is from a cluster that was seen.
+func (r *Reconciler) removing(ctx context.Context, config *unstructured.Unstructured, text string) error {
+	return r.reporter().Installation(ctx, config, &status.Installation{
+		Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}, Held: true, Removing: text,
+	})
 }
 
 // removalWaits tells that the cluster cannot be used, so that nothing can be removed from it.

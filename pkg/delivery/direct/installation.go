@@ -53,6 +53,8 @@ func (c *Cluster) Installation(owner Owner, clock clock.PassiveClock) *Installat
 type SyncOptions struct {
 	// Adopt takes over a Knative that is there and not ours.
 	Adopt bool
+	// Paused keeps everything on the cluster as it is: the pass only looks.
+	Paused bool
 }
 
 // Outcome is what a pass has found and done.
@@ -63,6 +65,8 @@ type Outcome struct {
 	// again, so that its repairs slow down.
 	Repaired []string
 	Loop     bool
+	// Pending tells that a pass had something to do and did not, because of a pause.
+	Pending bool
 	// Retry is after how long there is something to do, unless something changes before; 0 when there is nothing.
 	Retry time.Duration
 }
@@ -87,6 +91,9 @@ func (i *Installation) Version(ctx context.Context, namespace string) (string, e
 func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if options.Paused {
+		return i.inspect(ctx, b, options)
+	}
 	a, err := i.claim(ctx, b, options)
 	if err != nil {
 		return Outcome{}, err

@@ -115,6 +115,9 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRefusal(t *testing.T) {
 	many := &direct.ForeignError{Objects: strings.Split("a b c d e f g", " ")}
 	if f, _ := refusal(many, "c1", api.Serving); !strings.Contains(f.Message, "a, b, c, d, e and 2 more") {
 		t.Errorf("it says %q", f.Message)

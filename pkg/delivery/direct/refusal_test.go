@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 // withOld are two more objects, which a later bundle does not have.
 func withOld(t *testing.T) func(*render.Bundle) {
+	t.Helper()
 	return func(b *render.Bundle) {
 		b.Payload = append(b.Payload,
 			rendered(t, inConfigMaps, "ConfigMap knative-serving/old-a", nil), rendered(t, inConfigMaps, "ConfigMap knative-serving/old-b", nil))
@@ -110,31 +112,31 @@ func TestRemoveRefused(t *testing.T) {
 			s, b := newSite(t), bundleOf(t)
 			s.settle(t, b)
 			s.disturb(refuses(errForbidden, tc.refused))
-			options := RemoveOptions{Namespace: installed, Foundation: true}
+			s.removeRefused(t, tc.says)
 			s.asked()
-			for n := range 2 {
-				waiting, err := s.Remove(t.Context(), options)
-				if err != nil || !strings.Contains(waiting, tc.says+": its deletion was refused: ") || !strings.Contains(waiting, "forbidden") {
-					t.Errorf("%s It waits for %q: %v", tc.reason, waiting, err)
-				}
-				if tries := strings.Count(strings.Join(s.asked(), " "), "delete"); n > 0 && tries > 0 && tc.refused != anchorRefused {
-					t.Errorf("it was tried again at once")
-				}
+			s.removeRefused(t, tc.says)
+			if tries := strings.Count(strings.Join(s.asked(), " "), "delete"); tries > 0 && tc.refused != anchorRefused {
+				t.Error("it was tried again at once")
 			}
-			for _, name := range s.names() {
-				if !contained(name, tc.left) {
-					t.Errorf("%s %s is left", tc.reason, name)
-				}
+			if left := slices.DeleteFunc(s.names(), func(name string) bool { return contained(name, tc.left) }); len(left) > 0 {
+				t.Errorf("%s Left is %q", tc.reason, left)
 			}
 			s.disturb(nil)
 			s.clock.SetTime(s.clock.Now().Add(firstRetry))
-			if waiting, err := s.Remove(t.Context(), options); err != nil || waiting != "" {
-				t.Errorf("in the end it waits for %q: %v", waiting, err)
-			}
-			if left := s.names(); len(left) > 0 {
-				t.Errorf("left: %q", left)
+			waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+			if left := s.names(); err != nil || waiting != "" || len(left) > 0 {
+				t.Errorf("in the end it waits for %q: %v; left is %q", waiting, err, left)
 			}
 		})
+	}
+}
+
+// removeRefused removes, where the deletion of an object is refused.
+func (s *site) removeRefused(t *testing.T, object string) {
+	t.Helper()
+	waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+	if err != nil || !strings.Contains(waiting, object+": its deletion was refused: ") || !strings.Contains(waiting, "forbidden") {
+		t.Errorf("it waits for %q: %v", waiting, err)
 	}
 }
 

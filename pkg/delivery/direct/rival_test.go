@@ -49,6 +49,7 @@ func TestClaimThroughTwoConnections(t *testing.T) {
 		"the other one installs before our anchor is made": {
 			"It was first, and its anchor was written since.",
 			func(t *testing.T, s *site, other func() error) {
+				t.Helper()
 				s.once(createAnchor, func() {
 					if err := other(); err != nil {
 						t.Errorf("the first one gets %v", err)
@@ -155,7 +156,7 @@ func TestClaimAtOnceThroughConnections(t *testing.T) {
 		return nil
 	})
 	errs := make(chan error, many)
-	for _, name := range strings.Split("abcd", "") {
+	for name := range strings.SplitSeq("abcd", "") {
 		i := s.other(name)
 		go func() { errs <- claim(t.Context(), i, b) }()
 	}

@@ -47,10 +47,10 @@ func (m team) progress(ctx context.Context, c api.Component, cluster string) (p 
 	return p, err
 }
 
-// step is a state on the way at which the manager is killed.
-type step struct {
+// step is a state on the way at which the manager is killed; P is what is seen of the way.
+type step[P any] struct {
 	name string
-	at   func(p progress) bool
+	at   func(p P) bool
 }
 
 func applied(w *workv1.ManifestWork) bool {
@@ -61,8 +61,8 @@ func applied(w *workv1.ManifestWork) bool {
 	return ok
 }
 
-func installSteps() []step {
-	return []step{
+func installSteps() []step[progress] {
+	return []step[progress]{
 		{"finalizer of the resource", func(p progress) bool { return p.finalized }},
 		{"add-on", func(p progress) bool { return p.addOn != nil }},
 		{"finalizer of the add-on", func(p progress) bool {
@@ -75,7 +75,7 @@ func installSteps() []step {
 	}
 }
 
-func removalSteps() []step {
+func removalSteps() []step[progress] {
 	removal := func(w *workv1.ManifestWork) work.RemovalStep {
 		if w == nil {
 			return ""
@@ -83,7 +83,7 @@ func removalSteps() []step {
 		r, _ := work.NextRemoval(w)
 		return r.Step
 	}
-	return []step{
+	return []step[progress]{
 		{"add-on being deleted", func(p progress) bool { return p.addOn != nil && p.addOn.DeletionTimestamp != nil }},
 		{"webhooks told to stop", func(p progress) bool {
 			return slices.Contains([]work.RemovalStep{work.AwaitStop, work.Reclaim}, removal(p.payload))
@@ -99,14 +99,14 @@ func removalSteps() []step {
 
 // killAt kills the manager and starts it again whenever a step is seen for the first time, until done. It returns the
 // names of the steps at which it did.
-func killAt(t *testing.T, m team, steps []step, cluster string, done func(ctx context.Context) bool) []string {
+func killAt[P any](t *testing.T, f *harness.Fleet, steps []step[P], look func(ctx context.Context) (P, error), done func(ctx context.Context) bool) []string {
 	t.Helper()
 	var killed []string
 	seen := map[string]bool{}
 	eventually(t, "done in spite of kills", 5*time.Minute, func(ctx context.Context) error {
 		// Finer than what eventually polls: a step may last for milliseconds.
 		for range 20 {
-			p, err := m.progress(ctx, api.Serving, cluster)
+			p, err := look(ctx)
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func killAt(t *testing.T, m team, steps []step, cluster string, done func(ctx co
 			}
 			if name != "" {
 				killed = append(killed, name)
-				if err := errors.Join(m.Kill(harness.Manager), m.Start(harness.Manager)); err != nil {
+				if err := errors.Join(f.Kill(harness.Manager), f.Start(harness.Manager)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -139,7 +139,8 @@ func TestManagerKilled(t *testing.T) {
 	m := newTeam(t, f, "blue")
 	c := f.Managed[0]
 	m.apply(t, api.Serving, c.Name, kourier())
-	killed := killAt(t, m, installSteps(), c.Name, func(ctx context.Context) bool {
+	look := func(ctx context.Context) (progress, error) { return m.progress(ctx, api.Serving, c.Name) }
+	killed := killAt(t, f, installSteps(), look, func(ctx context.Context) bool {
 		s, err := m.read(ctx, api.Serving, c.Name)
 		return err == nil && s.conditions[api.Ready].Status == metav1.ConditionTrue
 	})
@@ -151,7 +152,7 @@ func TestManagerKilled(t *testing.T) {
 	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	killed = killAt(t, m, removalSteps(), c.Name, func(ctx context.Context) bool {
+	killed = killAt(t, f, removalSteps(), look, func(ctx context.Context) bool {
 		list, err := m.resources(api.Serving).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0
 	})

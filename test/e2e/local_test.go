@@ -74,16 +74,19 @@ func (l local) left(t *testing.T) []string {
 // TestLocalInstalls installs on the hub itself, without an agent.
 func TestLocalInstalls(t *testing.T) {
 	t.Parallel()
-	l := localHub(t)
+	// Without a lease that a killed manager would keep for a while.
+	l := localHub(t, "--leader-elect=false")
 	t.Run("a resource becomes ready", func(t *testing.T) { l.becomesReady(t) })
 	t.Run("nothing is written at rest, nor after a restart", func(t *testing.T) { l.rests(t) })
 	t.Run("what somebody changes is undone", func(t *testing.T) { l.repairs(t) })
+	t.Run("a pause keeps everything as it is", func(t *testing.T) { l.pauses(t) })
 	t.Run("the oldest resource wins", func(t *testing.T) { l.rival(t) })
 	t.Run("a new version takes the place of the old one", func(t *testing.T) { l.upgrades(t) })
 	t.Run("what the hub refuses is named", func(t *testing.T) { l.refuses(t) })
 	t.Run("a removal leaves CRDs and Namespace, and the next one takes over", func(t *testing.T) { l.removes(t) })
 	t.Run("resources of users keep CRDs", func(t *testing.T) { l.userResources(t) })
 	t.Run("an installation that is not ours is left alone, or adopted", func(t *testing.T) { l.foreign(t) })
+	t.Run("a manager that is killed goes on where it was", func(t *testing.T) { l.killed(t) })
 }
 
 func localHub(t *testing.T, managerArgs ...string) local {
@@ -167,7 +170,7 @@ func (l local) rests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(localRest) // longer than it takes to lead
+	time.Sleep(localRest) // longer than it takes to start
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("written after a restart:\n%s", diff)
 	}
@@ -379,8 +382,10 @@ func (l local) userResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.gone(t, api.Serving, "first")
-	if deployments := l.list(t, "apps", "v1", "deployments"); len(deployments) > 0 {
-		t.Errorf("%d Deployments are left", len(deployments))
+	for _, d := range l.list(t, "apps", "v1", "deployments") {
+		if d.GetNamespace() == "knative-serving" {
+			t.Errorf("Deployment %s is left", d.GetName())
+		}
 	}
 	for _, crd := range l.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions") {
 		if strings.HasSuffix(crd.GetName(), "serving.knative.dev") {

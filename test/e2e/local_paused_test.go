@@ -1,0 +1,90 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// pauseRest is how long a paused cluster must stay as it is: a repair takes a fraction of it.
+const pauseRest = 5 * time.Second
+
+func (l local) pauses(t *testing.T) {
+	l.patch(t, api.Serving, "first", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: "true"}}, "spec": map[string]any{"version": "1.22"},
+	})
+	l.saysPaused(t)
+	config := l.kube.CoreV1().ConfigMaps("knative-serving")
+	_, err := config.Patch(t.Context(), "config-network", types.MergePatchType, []byte(`{"data":{"ingress-class":"istio.ingress.networking.knative.dev"}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.kube.RbacV1().ClusterRoles().Delete(t.Context(), "knative-serving-core", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := specs(t, l.spoke)
+	time.Sleep(pauseRest)
+	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
+		t.Errorf("written during a pause:\n%s", diff)
+	}
+	l.saysPaused(t)
+	if s, err := l.read(t.Context(), api.Serving, "first"); err != nil || !strings.HasPrefix(s.version, "1.23.") {
+		t.Errorf("status.version is %q (%v)", s.version, err)
+	}
+
+	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})
+	l.annotate(t, api.Serving, "first", api.PausedAnnotation, "false")
+	eventually(t, "what was changed is undone", time.Minute, func(ctx context.Context) error {
+		if _, err := l.kube.RbacV1().ClusterRoles().Get(ctx, "knative-serving-core", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		m, err := config.Get(ctx, "config-network", metav1.GetOptions{})
+		if err == nil && m.Data["ingress-class"] != "kourier.ingress.networking.knative.dev" {
+			err = fmt.Errorf("it says %q", m.Data["ingress-class"])
+		}
+		return err
+	})
+	l.ready(t, api.Serving, "first")
+	l.pausesRemoval(t)
+}
+
+func (l local) saysPaused(t *testing.T) {
+	t.Helper()
+	message := l.becomes(t, api.Serving, "first", state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonDelivering}).Message
+	if want := fmt.Sprintf(`paused by annotation %s of KnativeServing "knative-serving/first"`, api.PausedAnnotation); !strings.Contains(message, want) {
+		t.Errorf("it does not say %q: %s", want, message)
+	}
+}
+
+// pausesRemoval deletes a paused resource, which goes when the pause ends, and makes it anew for those who follow.
+func (l local) pausesRemoval(t *testing.T) {
+	l.annotate(t, api.Serving, "first", api.PausedAnnotation, "true")
+	l.ready(t, api.Serving, "first")
+	before := specs(t, l.spoke)
+	l.delete(t, api.Serving, "first")
+	message := l.becomes(t, api.Serving, "first", state{api.Ready, metav1.ConditionUnknown, api.ReasonRemoving}).Message
+	if !strings.Contains(message, "nothing is removed from the hub") || !strings.Contains(message, api.PausedAnnotation) {
+		t.Errorf("it does not say that it is paused: %s", message)
+	}
+	time.Sleep(pauseRest)
+	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
+		t.Errorf("written during a pause:\n%s", diff)
+	}
+	l.patch(t, api.Serving, "first", map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: nil}}})
+	l.gone(t, api.Serving, "first")
+	if left := l.left(t); len(left) > 0 {
+		t.Errorf("left: %s", strings.Join(left, ", "))
+	}
+	l.own(t, api.Serving, "first", kourier())
+	l.ready(t, api.Serving, "first")
+}

@@ -84,13 +84,13 @@ func localRemovalSteps() []step[localProgress] {
 // killed kills the manager at each step of an installation and of its removal. It must go on where it was.
 func (l local) killed(t *testing.T) {
 	look := func(ctx context.Context) (localProgress, error) { return l.progress(ctx, "first") }
-	l.own(t, api.Serving, "first", kourier())
+	l.own(t, "first", kourier())
 	killed := killAt(t, l.Fleet, localInstallSteps(), look, func(ctx context.Context) bool {
 		s, err := l.read(ctx, api.Serving, "first")
 		return err == nil && s.conditions[api.Ready].Status == metav1.ConditionTrue
 	})
 	enough(t, "installation", killed)
-	l.delete(t, api.Serving, "first")
+	l.delete(t, "first")
 	killed = killAt(t, l.Fleet, localRemovalSteps(), look, func(ctx context.Context) bool {
 		_, err := l.resources(api.Serving).Get(ctx, "first", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

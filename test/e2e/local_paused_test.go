@@ -20,7 +20,7 @@ import (
 const pauseRest = 5 * time.Second
 
 func (l local) pauses(t *testing.T) {
-	l.patch(t, api.Serving, "first", map[string]any{
+	l.patch(t, "first", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: "true"}}, "spec": map[string]any{"version": "1.22"},
 	})
 	l.saysPaused(t)
@@ -42,8 +42,8 @@ func (l local) pauses(t *testing.T) {
 		t.Errorf("status.version is %q (%v)", s.version, err)
 	}
 
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})
-	l.annotate(t, api.Serving, "first", api.PausedAnnotation, "false")
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})
+	l.annotate(t, "first", api.PausedAnnotation, "false")
 	eventually(t, "what was changed is undone", time.Minute, func(ctx context.Context) error {
 		if _, err := l.kube.RbacV1().ClusterRoles().Get(ctx, "knative-serving-core", metav1.GetOptions{}); err != nil {
 			return err
@@ -68,10 +68,10 @@ func (l local) saysPaused(t *testing.T) {
 
 // pausesRemoval deletes a paused resource, which goes when the pause ends, and makes it anew for those who follow.
 func (l local) pausesRemoval(t *testing.T) {
-	l.annotate(t, api.Serving, "first", api.PausedAnnotation, "true")
+	l.annotate(t, "first", api.PausedAnnotation, "true")
 	l.ready(t, api.Serving, "first")
 	before := specs(t, l.spoke)
-	l.delete(t, api.Serving, "first")
+	l.delete(t, "first")
 	message := l.becomes(t, api.Serving, "first", state{api.Ready, metav1.ConditionUnknown, api.ReasonRemoving}).Message
 	if !strings.Contains(message, "nothing is removed from the hub") || !strings.Contains(message, api.PausedAnnotation) {
 		t.Errorf("it does not say that it is paused: %s", message)
@@ -80,11 +80,11 @@ func (l local) pausesRemoval(t *testing.T) {
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("written during a pause:\n%s", diff)
 	}
-	l.patch(t, api.Serving, "first", map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: nil}}})
+	l.patch(t, "first", map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: nil}}})
 	l.gone(t, api.Serving, "first")
 	if left := l.left(t); len(left) > 0 {
 		t.Errorf("left: %s", strings.Join(left, ", "))
 	}
-	l.own(t, api.Serving, "first", kourier())
+	l.own(t, "first", kourier())
 	l.ready(t, api.Serving, "first")
 }

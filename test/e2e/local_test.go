@@ -31,36 +31,36 @@ type local struct {
 	spoke
 }
 
-// own makes a resource of the component without a reference in the team's namespace.
-func (l local) own(t *testing.T, c api.Component, name string, spec map[string]any) {
+// own makes a KnativeServing without a reference in the team's namespace.
+func (l local) own(t *testing.T, name string, spec map[string]any) {
 	t.Helper()
-	_, err := l.resources(c).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": api.Group + "/v1beta1", "kind": c.Kind(), "metadata": map[string]any{"name": name, "namespace": l.namespace}, "spec": spec,
+	_, err := l.resources(api.Serving).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/v1beta1", "kind": api.Serving.Kind(), "metadata": map[string]any{"name": name, "namespace": l.namespace}, "spec": spec,
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l local) patch(t *testing.T, c api.Component, name string, patch map[string]any) {
+func (l local) patch(t *testing.T, name string, patch map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(patch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.resources(c).Patch(t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
+	if _, err := l.resources(api.Serving).Patch(t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l local) annotate(t *testing.T, c api.Component, name, annotation, value string) {
+func (l local) annotate(t *testing.T, name, annotation, value string) {
 	t.Helper()
-	l.patch(t, c, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: value}}})
+	l.patch(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: value}}})
 }
 
-func (l local) delete(t *testing.T, c api.Component, name string) {
+func (l local) delete(t *testing.T, name string) {
 	t.Helper()
-	if err := l.resources(c).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := l.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +114,7 @@ func localHub(t *testing.T, managerArgs ...string) local {
 }
 
 func (l local) becomesReady(t *testing.T) {
-	l.own(t, api.Serving, "first", kourier())
+	l.own(t, "first", kourier())
 	l.ready(t, api.Serving, "first")
 	s, err := l.read(t.Context(), api.Serving, "first")
 	if err != nil {
@@ -291,7 +291,7 @@ func (l local) repairs(t *testing.T) {
 }
 
 func (l local) rival(t *testing.T) {
-	l.own(t, api.Serving, "second", kourier())
+	l.own(t, "second", kourier())
 	message := l.becomes(t, api.Serving, "second", state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonTargetConflict}).Message
 	if !strings.Contains(message, `"knative-serving/first"`) {
 		t.Errorf("the message does not name the other one: %s", message)
@@ -300,7 +300,7 @@ func (l local) rival(t *testing.T) {
 }
 
 func (l local) upgrades(t *testing.T) {
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"version": "1.22", "config": map[string]any{"deployment": map[string]any{"progress-deadline": "300s"}}}})
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.22", "config": map[string]any{"deployment": map[string]any{"progress-deadline": "300s"}}}})
 	eventually(t, "the older version is there", 3*time.Minute, func(ctx context.Context) error {
 		s, err := l.read(ctx, api.Serving, "first")
 		if err == nil && (!s.current || !strings.HasPrefix(s.version, "1.22.") || s.conditions[api.Ready].Status != metav1.ConditionTrue) {
@@ -315,36 +315,36 @@ func (l local) upgrades(t *testing.T) {
 	if migration("1.23") || !migration("1.22") {
 		t.Error("the Jobs are not those of the version")
 	}
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"version": "1.20"}})
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.20"}})
 	l.becomes(t, api.Serving, "first", state{api.VersionMigrationEligible, metav1.ConditionFalse, api.ReasonNotEligible})
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})
 	l.ready(t, api.Serving, "first")
 }
 
 func (l local) refuses(t *testing.T) {
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"config": map[string]any{"autoscaler": map[string]any{"max-scale": "not a number"}}}})
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"config": map[string]any{"autoscaler": map[string]any{"max-scale": "not a number"}}}})
 	c := l.becomes(t, api.Serving, "first", state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
 	for _, want := range []string{"ConfigMap knative-serving/config-autoscaler", "not a number"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the message does not say %q: %s", want, c.Message)
 		}
 	}
-	l.patch(t, api.Serving, "first", map[string]any{"spec": map[string]any{"config": map[string]any{"autoscaler": nil}}})
+	l.patch(t, "first", map[string]any{"spec": map[string]any{"config": map[string]any{"autoscaler": nil}}})
 	l.ready(t, api.Serving, "first")
 }
 
 func (l local) removes(t *testing.T) {
 	crds := len(l.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions"))
-	l.delete(t, api.Serving, "second")
+	l.delete(t, "second")
 	l.gone(t, api.Serving, "second")
 	l.ready(t, api.Serving, "first") // what is not its own stays
 
-	l.own(t, api.Serving, "third", kourier())
+	l.own(t, "third", kourier())
 	l.becomes(t, api.Serving, "third", state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonTargetConflict})
-	l.delete(t, api.Serving, "first")
+	l.delete(t, "first")
 	l.gone(t, api.Serving, "first")
 	l.ready(t, api.Serving, "third")
-	l.delete(t, api.Serving, "third")
+	l.delete(t, "third")
 	l.gone(t, api.Serving, "third")
 	if left := l.left(t); len(left) > 0 {
 		t.Errorf("left: %s", strings.Join(left, ", "))
@@ -355,7 +355,7 @@ func (l local) removes(t *testing.T) {
 }
 
 func (l local) userResources(t *testing.T) {
-	l.own(t, api.Serving, "first", kourier())
+	l.own(t, "first", kourier())
 	l.ready(t, api.Serving, "first")
 	services := l.dynamic.Resource(schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}).Namespace("default")
 	_, err := services.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -365,8 +365,8 @@ func (l local) userResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.annotate(t, api.Serving, "first", api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
-	l.delete(t, api.Serving, "first")
+	l.annotate(t, "first", api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
+	l.delete(t, "first")
 	c := l.becomes(t, api.Serving, "first", state{api.Ready, metav1.ConditionUnknown, api.ReasonRemoving})
 	eventually(t, "the message names the resources of users", time.Minute, func(ctx context.Context) error {
 		s, err := l.read(ctx, api.Serving, "first")
@@ -398,17 +398,17 @@ func (l local) userResources(t *testing.T) {
 }
 
 func (l local) foreign(t *testing.T) {
-	l.own(t, api.Serving, "first", kourier())
+	l.own(t, "first", kourier())
 	l.ready(t, api.Serving, "first")
 	// As somebody else would have installed it: without an anchor and without our label.
-	l.annotate(t, api.Serving, "first", api.ForceOrphanAnnotation, "true")
-	l.delete(t, api.Serving, "first")
+	l.annotate(t, "first", api.ForceOrphanAnnotation, "true")
+	l.delete(t, "first")
 	l.gone(t, api.Serving, "first")
 	event(t, l.team, "Orphaned")
 	l.disown(t)
 	before := l.pods(t)
 
-	l.own(t, api.Serving, "heir", kourier())
+	l.own(t, "heir", kourier())
 	c := l.becomes(t, api.Serving, "heir", state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonExistingInstallation})
 	if !strings.Contains(c.Message, "Deployment knative-serving/activator") {
 		t.Errorf("the message does not name what is there: %s", c.Message)
@@ -416,12 +416,12 @@ func (l local) foreign(t *testing.T) {
 	if diff := cmp.Diff(before, l.pods(t)); diff != "" {
 		t.Errorf("it was not left alone:\n%s", diff)
 	}
-	l.annotate(t, api.Serving, "heir", api.AdoptAnnotation, "true")
+	l.annotate(t, "heir", api.AdoptAnnotation, "true")
 	l.ready(t, api.Serving, "heir")
 	if diff := cmp.Diff(before, l.pods(t)); diff != "" {
 		t.Errorf("pods were restarted by an adoption:\n%s", diff)
 	}
-	l.delete(t, api.Serving, "heir")
+	l.delete(t, "heir")
 	l.gone(t, api.Serving, "heir")
 	if left := l.left(t); len(left) > 0 {
 		t.Errorf("left: %s", strings.Join(left, ", "))

@@ -37,7 +37,7 @@ type Cluster struct {
 // Connect makes a connection, without a request. The config's limits are those of the cluster. changed is called for every
 // change of an object of ours, and must return at once.
 func Connect(config *rest.Config, httpClient *http.Client, changed func(api.Component)) (*Cluster, error) {
-	c := &Cluster{changed: changed, views: views{started: map[schema.GroupVersionResource]*view{}}}
+	c := &Cluster{changed: changed, views: views{started: map[place]*view{}}}
 	var err error
 	if c.kube, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
@@ -66,8 +66,8 @@ func (c *Cluster) Close() {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
 	c.views.closed = true
-	for gvr, v := range c.views.started {
+	for at, v := range c.views.started {
 		v.stop()
-		delete(c.views.started, gvr)
+		delete(c.views.started, at)
 	}
 }

@@ -191,9 +191,9 @@ func (s *site) behind() bool {
 	defer s.cluster.views.mu.Unlock()
 	s.apiServer.mu.Lock()
 	defer s.apiServer.mu.Unlock()
-	for gvr, v := range s.cluster.views.started {
+	for at, v := range s.cluster.views.started {
 		for _, c := range s.history {
-			if c.path.resource == gvr && c.object.GetLabels()[api.ComponentLabel] != "" && v.before(c.object.GetResourceVersion()) {
+			if c.path.resource == at.GroupVersionResource && c.path.namespace == at.namespace && c.object.GetLabels()[api.ComponentLabel] != "" && v.before(c.object.GetResourceVersion()) {
 				return true
 			}
 		}

@@ -156,7 +156,7 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 // current is the anchor as it is: remembered, unless it has changed on the cluster since.
 func (i *Installation) current(ctx context.Context, namespace string) (*anchor, error) {
 	if a := i.anchor; a != nil && a.Namespace == namespace {
-		v, err := i.cluster.see(ctx, configMaps())
+		v, err := i.cluster.see(ctx, place{configMaps(), namespace})
 		if err != nil {
 			return nil, err
 		}

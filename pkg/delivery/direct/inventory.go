@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -94,18 +95,25 @@ func decode(text string) (inventory, error) {
 	}
 }
 
-// resources are the resources of what was applied, each once.
-func (inv inventory) resources() []schema.GroupVersionResource {
-	seen := map[schema.GroupVersionResource]bool{}
+// place is where objects are looked for: a resource, and a namespace unless the resource is one of the cluster. A look at all
+// namespaces would need a credential that may read everybody's Secrets.
+type place struct {
+	schema.GroupVersionResource
+
+	namespace string
+}
+
+func (e *entry) place() place { return place{e.gvr(), e.Namespace} }
+
+// places are where something was applied, each once.
+func (inv inventory) places() []place {
+	seen := map[place]bool{}
 	for _, e := range inv {
 		if e.Digest != "" {
-			seen[e.gvr()] = true
+			seen[e.place()] = true
 		}
 	}
-	out := make([]schema.GroupVersionResource, 0, len(seen))
-	for gvr := range seen {
-		out = append(out, gvr)
-	}
-	slices.SortFunc(out, func(a, b schema.GroupVersionResource) int { return cmp.Compare(a.String(), b.String()) })
-	return out
+	return slices.SortedFunc(maps.Keys(seen), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.namespace, b.namespace))
+	})
 }

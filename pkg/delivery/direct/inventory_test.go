@@ -95,7 +95,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestOrder holds that the same inventory is the same text, and its resources are the same list.
+// TestOrder holds that the same inventory is the same text, and its places are the same list.
 func TestOrder(t *testing.T) {
 	inv := inventory{}
 	for _, it := range items(bundleOf(t), "anchor") {
@@ -107,7 +107,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resources := inv.resources()
+	places := inv.places()
 	for range 20 {
 		again, err := decode(first)
 		if err != nil {
@@ -116,14 +116,14 @@ func TestOrder(t *testing.T) {
 		if text, err := again.encode(); err != nil || text != first {
 			t.Fatalf("it differs (%v):\n%s", err, text)
 		}
-		if !slices.Equal(resources, again.resources()) {
-			t.Fatal("resources are in another order")
+		if !slices.Equal(places, again.places()) {
+			t.Fatal("places are in another order")
 		}
 	}
-	if len(resources) != len(inv) {
-		t.Errorf("%d objects are of %d resources", len(inv), len(resources))
+	if len(places) != len(inv) {
+		t.Errorf("%d objects are in %d places", len(inv), len(places))
 	}
-	if got := (inventory{inv.sorted()[0].id(): {Version: "v1"}}).resources(); len(got) != 0 {
+	if got := (inventory{inv.sorted()[0].id(): {Version: "v1"}}).places(); len(got) != 0 {
 		t.Errorf("what was never applied is looked at: %v", got)
 	}
 }

@@ -16,17 +16,17 @@ import (
 )
 
 // sights are the views of everything that an installation has. A view is nil where the cluster does not know the resource.
-type sights map[schema.GroupVersionResource]*view
+type sights map[place]*view
 
 // look brings up the views of everything in an inventory.
 func (i *Installation) look(ctx context.Context, inv inventory) (sights, error) {
 	out := sights{}
-	for _, gvr := range inv.resources() {
-		v, err := i.cluster.see(ctx, gvr)
+	for _, at := range inv.places() {
+		v, err := i.cluster.see(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		out[gvr] = v
+		out[at] = v
 	}
 	return out, nil
 }
@@ -34,7 +34,7 @@ func (i *Installation) look(ctx context.Context, inv inventory) (sights, error) 
 // of is what was seen of an object that was written at a resource version; nil when it is not there. known is false when
 // that was not seen yet.
 func (s sights) of(id render.ObjectID, gvr schema.GroupVersionResource, written string) (seen *sight, known bool) {
-	v, looked := s[gvr]
+	v, looked := s[place{gvr, id.Namespace}]
 	switch {
 	case !looked:
 		return nil, false

@@ -150,7 +150,8 @@ func strays(c api.Component, inv inventory, seen sights) []entry {
 		}
 	}
 	var out []entry
-	for gvr, v := range seen {
+	for at, v := range seen {
+		gvr := at.GroupVersionResource
 		if v == nil || kinds[gvr] == "" {
 			continue
 		}

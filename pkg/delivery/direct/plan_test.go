@@ -76,10 +76,11 @@ func (d *desk) sight(id render.ObjectID) *sight {
 }
 
 func (d *desk) view(o render.Object) *fakeInformer {
-	if d.seen[o.Resource] == nil {
-		d.seen[o.Resource] = &view{informer: &fakeInformer{store: cache.NewStore(cache.MetaNamespaceKeyFunc), version: "100"}}
+	at := place{o.Resource, o.GetNamespace()}
+	if d.seen[at] == nil {
+		d.seen[at] = &view{informer: &fakeInformer{store: cache.NewStore(cache.MetaNamespaceKeyFunc), version: "100"}}
 	}
-	informer, _ := d.seen[o.Resource].informer.(*fakeInformer)
+	informer, _ := d.seen[at].informer.(*fakeInformer)
 	return informer
 }
 
@@ -188,8 +189,8 @@ func TestPlan(t *testing.T) {
 		"a Job changed":      {"It cannot be changed.", func(d *desk) { d.change("Job", changedFields) }, planned{}},
 		"a Job gone, undone": {"It runs again.", func(d *desk) { d.lose("Job") }, planned{Apply: []string{"Job"}, Missing: []string{"Job"}, Drifted: map[string]deviation{"Job": gone}}},
 		"a Job gone, done":   {"It has run.", func(d *desk) { d.lose("Job"); d.alter("Job", func(e *entry) { e.Done = true }) }, planned{}},
-		"no such kind":       {"All of it is gone.", func(d *desk) { d.seen[d.of("Image").Resource] = nil }, planned{Apply: []string{"Image"}, Missing: []string{"Image"}, Drifted: map[string]deviation{"Image": gone}}},
-		"not looked at":      {"Nothing is known.", func(d *desk) { delete(d.seen, d.of("Image").Resource) }, planned{}},
+		"no such kind":       {"All of it is gone.", func(d *desk) { d.seen[place{d.of("Image").Resource, d.of("Image").GetNamespace()}] = nil }, planned{Apply: []string{"Image"}, Missing: []string{"Image"}, Drifted: map[string]deviation{"Image": gone}}},
+		"not looked at":      {"Nothing is known.", func(d *desk) { delete(d.seen, place{d.of("Image").Resource, d.of("Image").GetNamespace()}) }, planned{}},
 		"a view that is behind": {
 			"It has not seen our write.", func(d *desk) { d.lose("ConfigMap"); d.written[d.of("ConfigMap").ID()] = "101" }, planned{},
 		},

@@ -70,7 +70,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, p path) {
 	for next := 0; r.Context().Err() == nil; s.grown.Wait() {
 		for ; next < len(s.history); next++ {
 			c := s.history[next]
-			if c.version <= from || c.path.resource != p.resource || !selector.Matches(labels.Set(c.object.GetLabels())) {
+			if c.version <= from || c.path.resource != p.resource || p.namespace != "" && c.path.namespace != p.namespace || !selector.Matches(labels.Set(c.object.GetLabels())) {
 				continue
 			}
 			event := map[string]any{"type": c.kind, "object": partial(r, c.object.Object)}

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -20,7 +19,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// view is what is seen of the objects of one resource that have our label.
+// view is what is seen of the objects in one place that have our label.
 type view struct {
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
@@ -29,10 +28,10 @@ type view struct {
 	err error // of the last attempt to list or watch; nil while that works
 }
 
-// views are the views of a cluster by resource. They start with the first use.
+// views are the views of a cluster. They start with the first use.
 type views struct {
 	mu      sync.Mutex
-	started map[schema.GroupVersionResource]*view
+	started map[place]*view
 	closed  bool
 }
 
@@ -43,10 +42,10 @@ const (
 	syncPoll = 20 * time.Millisecond
 )
 
-// see returns the view of a resource, with everything that there is. A cluster that does not know the resource has none:
+// see returns the view of a place, with everything that there is. A cluster that does not know the resource has none:
 // the view is nil.
-func (c *Cluster) see(ctx context.Context, gvr schema.GroupVersionResource) (*view, error) {
-	v, err := c.startView(gvr) //nolint:contextcheck // a view outlives the request that needs it first
+func (c *Cluster) see(ctx context.Context, at place) (*view, error) {
+	v, err := c.startView(at) //nolint:contextcheck // a view outlives the request that needs it first
 	if err != nil {
 		return nil, err
 	}
@@ -56,41 +55,41 @@ func (c *Cluster) see(ctx context.Context, gvr schema.GroupVersionResource) (*vi
 	defer tick.Stop()
 	for !v.informer.HasSynced() {
 		if err := v.lastError(); err != nil {
-			c.dropView(gvr, v) // the next one asks again
+			c.dropView(at, v) // the next one asks again
 			if apierrors.IsNotFound(err) {
 				return nil, nil
 			}
-			return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+			return nil, fmt.Errorf("cannot watch %s: %w", at.GroupResource(), err)
 		}
 		select {
 		case <-ctx.Done():
-			c.dropView(gvr, v)
-			return nil, fmt.Errorf("cannot list %s within %s: %w", gvr.GroupResource(), syncTimeout, ctx.Err())
+			c.dropView(at, v)
+			return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), syncTimeout, ctx.Err())
 		case <-tick.C:
 		}
 	}
 	return v, nil
 }
 
-func (c *Cluster) startView(gvr schema.GroupVersionResource) (*view, error) {
+func (c *Cluster) startView(at place) (*view, error) {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
 	if c.views.closed {
-		return nil, fmt.Errorf("cannot watch %s: the connection is closed", gvr.GroupResource())
+		return nil, fmt.Errorf("cannot watch %s: the connection is closed", at.GroupResource())
 	}
-	if v, ok := c.views.started[gvr]; ok {
+	if v, ok := c.views.started[at]; ok {
 		return v, nil
 	}
-	v := &view{informer: c.informer(gvr)}
+	v := &view{informer: c.informer(at)}
 	if err := v.informer.SetTransform(sightOf); err != nil {
-		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+		return nil, fmt.Errorf("cannot watch %s: %w", at.GroupResource(), err)
 	}
 	err := v.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		v.failed(err)
-		logr.FromContextOrDiscard(ctx).V(1).Info("cannot watch", "resource", gvr.GroupResource(), "error", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("cannot watch", "resource", at.GroupResource(), "error", err.Error())
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+		return nil, fmt.Errorf("cannot watch %s: %w", at.GroupResource(), err)
 	}
 	changed := func(o any) {
 		v.failed(nil)
@@ -100,12 +99,12 @@ func (c *Cluster) startView(gvr schema.GroupVersionResource) (*view, error) {
 		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, o any) { changed(o) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot watch %s: %w", gvr.GroupResource(), err)
+		return nil, fmt.Errorf("cannot watch %s: %w", at.GroupResource(), err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	v.stop = cancel
 	go v.informer.RunWithContext(ctx)
-	c.views.started[gvr] = v
+	c.views.started[at] = v
 	return v, nil
 }
 
@@ -120,20 +119,20 @@ func componentOf(o any) api.Component {
 	return ""
 }
 
-func (c *Cluster) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
+func (c *Cluster) informer(at place) cache.SharedIndexInformer {
 	selected := func(o *metav1.ListOptions) { o.LabelSelector = api.ComponentLabel }
-	if needsStatus(gvr) {
-		return dynamicinformer.NewFilteredDynamicInformer(c.dynamic, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, selected).Informer()
+	if needsStatus(at.GroupVersionResource) {
+		return dynamicinformer.NewFilteredDynamicInformer(c.dynamic, at.GroupVersionResource, at.namespace, 0, cache.Indexers{}, selected).Informer()
 	}
-	return metadatainformer.NewFilteredMetadataInformer(c.metadata, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, selected).Informer()
+	return metadatainformer.NewFilteredMetadataInformer(c.metadata, at.GroupVersionResource, at.namespace, 0, cache.Indexers{}, selected).Informer()
 }
 
-func (c *Cluster) dropView(gvr schema.GroupVersionResource, v *view) {
+func (c *Cluster) dropView(at place, v *view) {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
-	if c.views.started[gvr] == v {
+	if c.views.started[at] == v {
 		v.stop()
-		delete(c.views.started, gvr)
+		delete(c.views.started, at)
 	}
 }
 

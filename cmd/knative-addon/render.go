@@ -26,8 +26,8 @@ type offline struct {
 	output string
 }
 
-// forEach renders every KnativeServing and KnativeEventing of the file.
-func (o *offline) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) error {
+// read reads the file.
+func (o *offline) read(cmd *cobra.Command) ([]*render.Install, error) {
 	var data []byte
 	var err error
 	if o.file == "-" {
@@ -36,20 +36,34 @@ func (o *offline) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) 
 		data, err = os.ReadFile(o.file)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read --filename: %w", err)
+		return nil, fmt.Errorf("cannot read --filename: %w", err)
 	}
-	installs, err := render.DecodeYAML(data)
+	return render.DecodeYAML(data)
+}
+
+// render renders one of them, and tells of its warnings.
+func (o *offline) render(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
+	bundle, err := r.Render(context.WithoutCancel(cmd.Context()), install, o.flags.options(render.Mode(o.mode)))
+	if err != nil {
+		return nil, fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)
+	}
+	for _, w := range bundle.Warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
+	}
+	return bundle, nil
+}
+
+// forEach renders every KnativeServing and KnativeEventing of the file.
+func (o *offline) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) error {
+	installs, err := o.read(cmd)
 	if err != nil {
 		return err
 	}
 	return o.with(func(r *render.Renderer) error {
 		for _, install := range installs {
-			bundle, err := r.Render(context.WithoutCancel(cmd.Context()), install, o.flags.options(render.Mode(o.mode)))
+			bundle, err := o.render(cmd, r, install)
 			if err != nil {
-				return fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)
-			}
-			for _, w := range bundle.Warnings {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
+				return err
 			}
 			if err := visit(bundle); err != nil {
 				return err
@@ -69,16 +83,20 @@ func (o *offline) with(use func(*render.Renderer) error) error {
 }
 
 func (o *offline) addFlags(cmd *cobra.Command) {
-	o.flags.add(cmd.Flags())
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
+	o.addInput(cmd)
 	cmd.Flags().StringVar(&o.mode, "for", string(render.Pull), "pull (ManifestWork) or push (direct)")
-	_ = cmd.MarkFlagRequired("filename") // the flag is there
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.mode != string(render.Pull) && o.mode != string(render.Push) {
 			return fmt.Errorf("--for is %q: use pull or push", o.mode)
 		}
 		return nil
 	}
+}
+
+func (o *offline) addInput(cmd *cobra.Command) {
+	o.flags.add(cmd.Flags())
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
+	_ = cmd.MarkFlagRequired("filename") // the flag is there
 }
 
 func newRender() *cobra.Command {

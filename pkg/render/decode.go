@@ -42,6 +42,7 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	in := &Install{component: component, name: u.GetName(), namespace: u.GetNamespace()}
+	in.deletion = u.GetAnnotations()[api.DeletionPolicyAnnotation]
 	if in.target, err = installNamespace(component, u.GetAnnotations()); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type Install struct {
 	namespace string // of the CR
 	target    string // the install namespace on the spoke
 	installed string // status.version
+	deletion  string // what becomes of the foundation
 	reference *base.ClusterProfileReference
 	patches   []Patch
 
@@ -49,6 +50,9 @@ func (i *Install) SpecVersion() string { return i.spec().GetVersion() }
 
 // InstalledVersion is status.version.
 func (i *Install) InstalledVersion() string { return i.installed }
+
+// DeletionPolicy is the value of annotation api.DeletionPolicyAnnotation. It is no part of a bundle.
+func (i *Install) DeletionPolicy() string { return i.deletion }
 
 // ClusterProfileRef is spec.clusterProfileRef, or nil. It decides where, never what, and so is no part of a bundle.
 func (i *Install) ClusterProfileRef() *base.ClusterProfileReference { return i.reference.DeepCopy() }

@@ -1,0 +1,119 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// grantFlags say whom and what the permissions are for.
+type grantFlags struct {
+	name                           string
+	serviceAccounts, users, groups []string
+	from                           []string
+}
+
+func newRBAC() *cobra.Command {
+	o := offline{mode: string(render.Push)}
+	var f grantFlags
+	cmd := &cobra.Command{
+		Use: "rbac", Short: "Print the fewest permissions that the credential of a cluster without a work agent needs", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			subjects, err := f.subjects()
+			if err != nil {
+				return err
+			}
+			needs, err := o.needs(cmd, f.from)
+			if err != nil {
+				return err
+			}
+			var objects [][]byte
+			for _, object := range direct.GrantFor(f.name, subjects, needs...).Objects() {
+				data, err := json.Marshal(object)
+				if err != nil {
+					return fmt.Errorf("cannot print an object: %w", err)
+				}
+				objects = append(objects, data)
+			}
+			return printObjects(cmd.OutOrStdout(), "yaml", objects)
+		},
+	}
+	o.addInput(cmd)
+	cmd.Flags().StringVar(&f.name, "name", "knative-addon", "name of the roles and bindings")
+	cmd.Flags().StringSliceVar(&f.serviceAccounts, "service-account", nil,
+		"namespace/name of a ServiceAccount whose credential it is (default knative-addon/knative-addon, without --user and --group)")
+	cmd.Flags().StringSliceVar(&f.users, "user", nil, "user whose credential it is")
+	cmd.Flags().StringSliceVar(&f.groups, "group", nil, "group whose credentials they are")
+	cmd.Flags().StringSliceVar(&f.from, "from", nil, "versions, such as 1.22, that the cluster may have now, and is to be upgraded from")
+	return cmd
+}
+
+func (f *grantFlags) subjects() ([]rbacv1.Subject, error) {
+	accounts := f.serviceAccounts
+	if len(accounts)+len(f.users)+len(f.groups) == 0 {
+		accounts = []string{"knative-addon/knative-addon"}
+	}
+	var out []rbacv1.Subject
+	for _, account := range accounts {
+		namespace, name, ok := strings.Cut(account, "/")
+		if !ok || namespace == "" || name == "" {
+			return nil, fmt.Errorf("cannot use --service-account=%q: it has to be namespace/name", account)
+		}
+		out = append(out, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name})
+	}
+	for _, name := range f.users {
+		out = append(out, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name})
+	}
+	for _, name := range f.groups {
+		out = append(out, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name})
+	}
+	return out, nil
+}
+
+// needs are what the installations of the file need, in their version and in those that they may come from.
+func (o *offline) needs(cmd *cobra.Command, from []string) ([]direct.Need, error) {
+	installs, err := o.read(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var out []direct.Need
+	err = o.with(func(r *render.Renderer) error {
+		for _, install := range installs {
+			need, err := o.need(cmd, r, install, from)
+			if err != nil {
+				return err
+			}
+			out = append(out, need)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (o *offline) need(cmd *cobra.Command, r *render.Renderer, install *render.Install, from []string) (direct.Need, error) {
+	owner := direct.Owner{Component: install.Component(), Name: types.NamespacedName{Namespace: install.Namespace(), Name: install.Name()}}
+	anchor, err := owner.AnchorName()
+	if err != nil {
+		return direct.Need{}, err
+	}
+	users := install.DeletionPolicy() == api.DeletionPolicyDeleteUserResources
+	need := direct.Need{Anchor: anchor, Foundation: users || install.DeletionPolicy() == api.DeletionPolicyDelete, UserResources: users}
+	for _, version := range append([]string{install.SpecVersion()}, from...) {
+		bundle, err := o.render(cmd, r, install.WithVersion(version))
+		if err != nil {
+			return direct.Need{}, err
+		}
+		need.Bundles = append(need.Bundles, bundle)
+	}
+	return need, nil
+}

@@ -106,7 +106,7 @@ func (e *endpoint) declined(status int, where string) *fault {
 		return connectionFailed("bind ClusterRole system:public-info-viewer to it on the cluster",
 			"%s knows the credential of access provider %q, which may not read /version (403)", e, e.provider)
 	case status == http.StatusForbidden:
-		return connectionFailed("give it the permissions of the documentation on the cluster; get of that Namespace is the first",
+		return connectionFailed("give it the permissions that `knative-addon rbac` prints; get of that Namespace is the first",
 			"%s knows the credential of access provider %q, which may not get Namespace kube-system (403)", e, e.provider)
 	case status >= 300 && status < 400:
 		return connectionFailed("publish the address that it redirects to in status.accessProviders",

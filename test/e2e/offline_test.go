@@ -41,7 +41,7 @@ func TestOfflineRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			var printed []string
-			for line := range bytes.Lines(render(t, f, input)) {
+			for line := range bytes.Lines(rendered(t, f, input)) {
 				printed = append(printed, canonical(t, line))
 			}
 			slices.Sort(printed)
@@ -66,7 +66,7 @@ func TestOfflineRender(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, f *harness.Fleet, input []byte) []byte {
+func rendered(t *testing.T, f *harness.Fleet, input []byte) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), f.Binary, "render", "--filename=-", "--output=json") //nolint:gosec // our own program
 	cmd.Stdin = bytes.NewReader(input)

@@ -1,0 +1,69 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+func TestRBAC(t *testing.T) {
+	elsewhere := strings.Replace(servingYAML, "metadata: {", "metadata: {annotations: {"+api.InstallNamespaceAnnotation+": apps}, ", 1)
+	forGood := strings.Replace(servingYAML, "metadata: {", "metadata: {annotations: {"+api.DeletionPolicyAnnotation+": Delete}, ", 1)
+	for name, tc := range map[string]struct {
+		input         string
+		args          []string
+		want, without []string
+	}{
+		"a ServiceAccount by default": {
+			servingYAML, nil,
+			[]string{"kind: ServiceAccount\n  name: knative-addon\n  namespace: knative-addon\n", "  name: knative-addon\n  namespace: knative-serving\n", "-1.23.0\n", "- knativeserving-knative-serving-root-owner\n"},
+			[]string{"-1.22.", "kind: User", "cluster-admin", `- '*'`},
+		},
+		"another name":                {servingYAML, []string{"--name", "spoke"}, []string{"name: spoke\n"}, []string{"name: knative-addon\nrules"}},
+		"another subject":             {servingYAML, []string{"--user", "hub", "--group", "hubs"}, []string{"kind: User\n  name: hub\n", "kind: Group\n  name: hubs\n"}, []string{"kind: ServiceAccount"}},
+		"from a version":              {servingYAML, []string{"--from", "1.22"}, []string{"-1.22.", "-1.23.0\n"}, nil},
+		"another namespace":           {elsewhere, nil, []string{"  namespace: apps\n", "  - apps\n"}, []string{"namespace: knative-serving"}},
+		"a deletion policy":           {forGood, nil, []string{"  - domainmappings\n"}, nil},
+		"several in the same objects": {servingYAML + "---\n" + strings.ReplaceAll(strings.ReplaceAll(servingYAML, "Serving", "Eventing"), "ingress: {kourier: {enabled: true}}", ""), nil, []string{"namespace: knative-serving\n", "namespace: knative-eventing\n"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := execute(t, newRBAC(), tc.input, append([]string{"-f", "-"}, tc.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(out, w) {
+					t.Errorf("%q is not in what was printed:\n%s", w, out)
+				}
+			}
+			for _, w := range tc.without {
+				if strings.Contains(out, w) {
+					t.Errorf("%q is in what was printed:\n%s", w, out)
+				}
+			}
+			if strings.Count(out, "kind: ClusterRole\n") != 1+strings.Count(out, "  kind: ClusterRole\n") {
+				t.Error("there is not one ClusterRole")
+			}
+		})
+	}
+}
+
+func TestRBACBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an account without namespace": {[]string{"--service-account", "hub"}, "namespace/name"},
+		"a version that is unknown":    {[]string{"--from", "1.3"}, "1.23"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := execute(t, newRBAC(), servingYAML, append([]string{"-f", "-"}, tc.args...)...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,337 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// credential is what a hub has for a cluster: a ServiceAccount that may do what `knative-addon rbac` prints, and no more.
+type credential struct {
+	spoke
+	lab       *lab.Lab
+	component api.Component
+	spec      string
+	config    *rest.Config
+	client    *http.Client
+	requests  *requests
+	renderer  *render.Renderer
+}
+
+const (
+	credentialName = "knative-addon"
+	credentialUser = "system:serviceaccount:knative-addon:knative-addon"
+)
+
+// TestPermissions installs, upgrades, repairs and removes with the permissions that are printed, and without each of them.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t, lab.Options{Spokes: 2})
+	for i, of := range []struct {
+		component api.Component
+		spec      string
+		users     schema.GroupVersionResource
+	}{
+		{
+			api.Serving, `{"ingress": {"kourier": {"enabled": true}}, "version": "1.23"}`,
+			schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "clusterdomainclaims"},
+		},
+		{api.Eventing, `{"version": "1.23"}`, schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1alpha1", Resource: "eventpolicies"}},
+	} {
+		t.Run(string(of.component), func(t *testing.T) {
+			t.Parallel()
+			c := newCredential(t, l, l.Spokes[i])
+			c.component, c.spec = of.component, of.spec
+			grant := c.grant(t, "", "--from=1.22")
+			t.Run("they are enough for all that an installation goes through", func(t *testing.T) { c.lives(t) })
+			t.Run("each of them was used", func(t *testing.T) { c.usesAll(t, grant) })
+			t.Run("without any of them something is refused", func(t *testing.T) { c.lacks(t, grant) })
+			t.Run("a deletion policy needs more", func(t *testing.T) { c.leavesForGood(t, grant, of.users) })
+		})
+	}
+}
+
+func newCredential(t *testing.T, l *lab.Lab, cluster *lab.Cluster) *credential {
+	t.Helper()
+	c := &credential{lab: l, spoke: connect(t, cluster)}
+	admin := c.kube.CoreV1()
+	_, err := admin.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: credentialName}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = admin.ServiceAccounts(credentialName).Create(t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: credentialName}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := cluster.ServiceAccountKubeconfig(t.Context(), credentialName, credentialName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.config, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
+		t.Fatal(err)
+	}
+	c.config.QPS = -1
+	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.requests = &requests{next: next, made: map[asked]bool{}, refused: map[asked]bool{}}
+		return c.requests
+	})
+	if c.client, err = rest.HTTPClientFor(c.config); err != nil {
+		t.Fatal(err)
+	}
+	if c.renderer, err = render.New(render.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.renderer.Close() })
+	return c
+}
+
+// resource is the resource that is installed, as its users write it.
+func (c *credential) resource(policy string) string {
+	return fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": "test", "namespace": "team", "annotations": {%q: %q}}, "spec": %s}`,
+		api.Group+"/v1beta1", c.component.Kind(), api.DeletionPolicyAnnotation, policy, c.spec)
+}
+
+// grant gives the credential what `knative-addon rbac` prints for a deletion policy.
+func (c *credential) grant(t *testing.T, policy string, args ...string) []permission {
+	t.Helper()
+	printed := c.run(t, filepath.Join("..", "..", "bin", "knative-addon"), c.resource(policy), append([]string{"rbac", "-f", "-"}, args...)...)
+	c.run(t, c.lab.Bin.Path("kubectl"), printed, "--kubeconfig", c.Kubeconfig, "apply", "-f", "-")
+	role, err := c.kube.RbacV1().ClusterRoles().Get(t.Context(), credentialName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := permissionsIn("", role.Rules)
+	roles, err := c.kube.RbacV1().Roles("").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + credentialName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range roles.Items {
+		out = append(out, permissionsIn(r.Namespace, r.Rules)...)
+	}
+	t.Logf("%d permissions with policy %q", len(out), policy)
+	return out
+}
+
+func (c *credential) run(t *testing.T, program, input string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // a program of ours or of the lab
+	cmd.Stdin, cmd.Stderr = strings.NewReader(input), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v", filepath.Base(program), args, err)
+	}
+	return string(out)
+}
+
+func (c *credential) bundle(t *testing.T, version string) *render.Bundle {
+	t.Helper()
+	installs, err := render.DecodeYAML([]byte(c.resource("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.renderer.Render(t.Context(), installs[0].WithVersion(version), render.DefaultOptions(render.Push))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// connect makes a connection that remembers nothing.
+func (c *credential) connect(t *testing.T) *direct.Cluster {
+	t.Helper()
+	cluster, err := direct.Connect(c.config, c.client, func(api.Component) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+func (c *credential) installation(cluster *direct.Cluster) *direct.Installation {
+	return cluster.Installation(direct.Owner{
+		Component: c.component, Hub: "hub", Name: types.NamespacedName{Namespace: "team", Name: "test"},
+	}, clock.RealClock{})
+}
+
+func (c *credential) namespace() string { return c.component.InstallNamespace() }
+
+// trouble is what a pass says that is not as it should be.
+func trouble(out direct.Outcome, err error) error {
+	for _, f := range out.Observation.Failed {
+		err = errors.Join(err, fmt.Errorf("%s: %s", f.Object, f.Cause))
+	}
+	if err == nil && out.Observation.Waiting != "" {
+		err = errors.New(out.Observation.Waiting)
+	}
+	return err
+}
+
+// settles waits until everything of the bundle is applied.
+func (c *credential) settles(t *testing.T, i *direct.Installation, b *render.Bundle) {
+	t.Helper()
+	eventually(t, "version "+b.Version+" is installed", time.Minute, func(ctx context.Context) error {
+		return trouble(i.Sync(ctx, b, direct.SyncOptions{}))
+	})
+}
+
+func (c *credential) removes(t *testing.T, i *direct.Installation, options direct.RemoveOptions) {
+	t.Helper()
+	options.Namespace = c.namespace()
+	eventually(t, "it is removed", time.Minute, func(ctx context.Context) error {
+		waiting, err := i.Remove(ctx, options)
+		if err == nil && waiting != "" {
+			err = errors.New(waiting)
+		}
+		return err
+	})
+}
+
+// lives goes through all that may come. A cluster of each kind has its way to list.
+func (c *credential) lives(t *testing.T) {
+	for _, old := range []bool{true, false} {
+		c.requests.pretend(old)
+		cluster := c.connect(t)
+		if _, err := cluster.UID(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		i := c.installation(cluster)
+		c.settles(t, i, c.bundle(t, "1.22"))
+		c.settles(t, i, c.bundle(t, "1.23"))
+		c.damage(t)
+		eventually(t, "it is repaired", time.Minute, func(ctx context.Context) error {
+			out, err := i.Sync(ctx, c.bundle(t, "1.23"), direct.SyncOptions{})
+			if err == nil && len(out.Repaired) < 2 {
+				err = fmt.Errorf("repaired is only %q", out.Repaired)
+			}
+			return err
+		})
+		c.settles(t, i, c.bundle(t, "1.23"))
+		c.loseAnchor(t)
+		c.settles(t, i, c.bundle(t, "1.23")) // it is recorded again
+		c.removes(t, i, direct.RemoveOptions{})
+		c.settles(t, i, c.bundle(t, "1.23"))
+		c.loseAnchor(t)
+		c.removes(t, i, direct.RemoveOptions{})
+	}
+	for _, a := range c.requests.refusals() {
+		t.Errorf("refused: %+v", a)
+	}
+}
+
+// damage changes a ClusterRole and deletes a Deployment, as anybody on the cluster might.
+func (c *credential) damage(t *testing.T) {
+	t.Helper()
+	var role, deployment string
+	for _, o := range c.bundle(t, "1.23").Objects() {
+		switch {
+		case o.GetKind() == "ClusterRole" && o.Object["rules"] != nil:
+			role = o.GetName()
+		case o.GetKind() == "Deployment" && !strings.Contains(o.GetName(), "webhook"):
+			deployment = o.GetName()
+		}
+	}
+	err := c.kube.AppsV1().Deployments(c.namespace()).Delete(t.Context(), deployment, metav1.DeleteOptions{})
+	if err == nil {
+		_, err = c.kube.RbacV1().ClusterRoles().Patch(t.Context(), role, types.MergePatchType, []byte(`{"rules":[]}`), metav1.PatchOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *credential) loseAnchor(t *testing.T) {
+	t.Helper()
+	name, err := direct.Owner{Component: c.component, Name: types.NamespacedName{Name: "test"}}.AnchorName()
+	if err == nil {
+		orphan := metav1.DeletePropagationOrphan
+		err = c.kube.CoreV1().ConfigMaps(c.namespace()).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &orphan})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the anchor is gone", time.Minute, func(ctx context.Context) error {
+		_, err := c.kube.CoreV1().ConfigMaps(c.namespace()).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is still there, or cannot be read: %v", err)
+	})
+}
+
+// usesAll holds that nothing was allowed that was not asked for. What an apply asks of RBAC besides shows in lacks.
+func (c *credential) usesAll(t *testing.T, grant []permission) {
+	for _, p := range grant {
+		if p.verb == "escalate" || p.verb == "bind" {
+			continue
+		}
+		names := p.names
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, name := range names {
+			if !c.requests.uses(p, name) {
+				t.Errorf("nothing needs to %s (%s)", p, name)
+			}
+		}
+	}
+}
+
+// leavesForGood removes CRDs too, with resources of users.
+func (c *credential) leavesForGood(t *testing.T, base []permission, users schema.GroupVersionResource) {
+	grant := c.grant(t, api.DeletionPolicyDeleteUserResources)
+	i := c.installation(c.connect(t))
+	c.settles(t, i, c.bundle(t, "1.23"))
+	c.use(t, users)
+	waiting, err := i.Remove(t.Context(), direct.RemoveOptions{Namespace: c.namespace(), Foundation: true})
+	if err != nil || !strings.Contains(waiting, users.Resource) {
+		t.Errorf("it does not wait for resources of users: %q, %v", waiting, err)
+	}
+	c.removes(t, i, direct.RemoveOptions{Foundation: true, UserResources: true})
+	for _, a := range c.requests.refusals() {
+		t.Errorf("refused: %+v", a)
+	}
+	c.usesAll(t, slices.DeleteFunc(grant, func(p permission) bool { // there was something to delete of one kind
+		kinds := map[string]bool{"customresourcedefinitions": true, users.Resource: true}
+		return slices.ContainsFunc(base, p.same) || p.verb == "delete" && !kinds[p.resource]
+	}))
+}
+
+func (c *credential) use(t *testing.T, users schema.GroupVersionResource) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "mine.example.com"}, "spec": map[string]any{}}}
+	kinds := map[string]string{"clusterdomainclaims": "ClusterDomainClaim", "eventpolicies": "EventPolicy"}
+	o.SetGroupVersionKind(users.GroupVersion().WithKind(kinds[users.Resource]))
+	client := c.dynamic.Resource(users).Namespace("default")
+	if users.Resource == "clusterdomainclaims" {
+		client = c.dynamic.Resource(users).Namespace("")
+		o.Object["spec"] = map[string]any{"namespace": "default"}
+	}
+	if _, err := client.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -34,20 +34,21 @@ func TestRBAC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, w := range tc.want {
-				if !strings.Contains(out, w) {
-					t.Errorf("%q is not in what was printed:\n%s", w, out)
-				}
-			}
-			for _, w := range tc.without {
-				if strings.Contains(out, w) {
-					t.Errorf("%q is in what was printed:\n%s", w, out)
-				}
-			}
+			contains(t, out, tc.want, true)
+			contains(t, out, tc.without, false)
 			if strings.Count(out, "kind: ClusterRole\n") != 1+strings.Count(out, "  kind: ClusterRole\n") {
 				t.Error("there is not one ClusterRole")
 			}
 		})
+	}
+}
+
+func contains(t *testing.T, out string, words []string, want bool) {
+	t.Helper()
+	for _, w := range words {
+		if strings.Contains(out, w) != want {
+			t.Errorf("%q is in what was printed: %t\n%s", w, !want, out)
+		}
 	}
 }
 

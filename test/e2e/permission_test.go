@@ -18,8 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -55,13 +53,16 @@ func TestPermissions(t *testing.T) {
 	for i, of := range []struct {
 		component api.Component
 		spec      string
-		users     schema.GroupVersionResource
+		mine      string
 	}{
 		{
 			api.Serving, `{"ingress": {"kourier": {"enabled": true}}, "version": "1.23"}`,
-			schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "clusterdomainclaims"},
+			`{"apiVersion": "networking.internal.knative.dev/v1alpha1", "kind": "ClusterDomainClaim", "metadata": {"name": "mine.example.com"}, "spec": {"namespace": "default"}}`,
 		},
-		{api.Eventing, `{"version": "1.23"}`, schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1alpha1", Resource: "eventpolicies"}},
+		{
+			api.Eventing, `{"version": "1.23"}`,
+			`{"apiVersion": "eventing.knative.dev/v1beta2", "kind": "EventType", "metadata": {"name": "mine"}, "spec": {"type": "com.example.mine"}}`,
+		},
 	} {
 		t.Run(string(of.component), func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +72,7 @@ func TestPermissions(t *testing.T) {
 			t.Run("they are enough for all that an installation goes through", func(t *testing.T) { c.lives(t) })
 			t.Run("each of them was used", func(t *testing.T) { c.usesAll(t, grant) })
 			t.Run("without any of them something is refused", func(t *testing.T) { c.lacks(t, grant) })
-			t.Run("a deletion policy needs more", func(t *testing.T) { c.leavesForGood(t, grant, of.users) })
+			t.Run("a deletion policy needs more", func(t *testing.T) { c.leavesForGood(t, grant, of.mine) })
 		})
 	}
 }
@@ -220,19 +221,21 @@ func (c *credential) lives(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := c.installation(cluster)
-		c.settles(t, i, c.bundle(t, "1.22"))
-		c.settles(t, i, c.bundle(t, "1.23"))
+		for _, version := range []string{"1.22", "1.23"} {
+			c.settles(t, i, c.bundle(t, version))
+			c.loseAnchor(t)
+			c.settles(t, i, c.bundle(t, version)) // it is recorded again
+		}
 		c.damage(t)
+		var repaired []string
 		eventually(t, "it is repaired", time.Minute, func(ctx context.Context) error {
 			out, err := i.Sync(ctx, c.bundle(t, "1.23"), direct.SyncOptions{})
-			if err == nil && len(out.Repaired) < 2 {
-				err = fmt.Errorf("repaired is only %q", out.Repaired)
+			if repaired = append(repaired, out.Repaired...); err == nil && len(repaired) < 2 {
+				err = fmt.Errorf("repaired is only %q", repaired)
 			}
 			return err
 		})
 		c.settles(t, i, c.bundle(t, "1.23"))
-		c.loseAnchor(t)
-		c.settles(t, i, c.bundle(t, "1.23")) // it is recorded again
 		c.removes(t, i, direct.RemoveOptions{})
 		c.settles(t, i, c.bundle(t, "1.23"))
 		c.loseAnchor(t)
@@ -279,7 +282,7 @@ func (c *credential) loseAnchor(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is still there, or cannot be read: %v", err)
+		return fmt.Errorf("it is still there, or cannot be read: %s", fmt.Sprint(err))
 	})
 }
 
@@ -301,37 +304,31 @@ func (c *credential) usesAll(t *testing.T, grant []permission) {
 	}
 }
 
-// leavesForGood removes CRDs too, with resources of users.
-func (c *credential) leavesForGood(t *testing.T, base []permission, users schema.GroupVersionResource) {
+// leavesForGood removes CRDs too, with a resource of a user.
+func (c *credential) leavesForGood(t *testing.T, base []permission, mine string) {
 	grant := c.grant(t, api.DeletionPolicyDeleteUserResources)
 	i := c.installation(c.connect(t))
 	c.settles(t, i, c.bundle(t, "1.23"))
-	c.use(t, users)
+	c.run(t, c.lab.Bin.Path("kubectl"), mine, "--kubeconfig", c.Kubeconfig, "create", "-f", "-")
+	c.requests.refusals()
 	waiting, err := i.Remove(t.Context(), direct.RemoveOptions{Namespace: c.namespace(), Foundation: true})
-	if err != nil || !strings.Contains(waiting, users.Resource) {
+	if err != nil || !strings.Contains(waiting, "1 ") {
 		t.Errorf("it does not wait for resources of users: %q, %v", waiting, err)
 	}
 	c.removes(t, i, direct.RemoveOptions{Foundation: true, UserResources: true})
 	for _, a := range c.requests.refusals() {
 		t.Errorf("refused: %+v", a)
 	}
-	c.usesAll(t, slices.DeleteFunc(grant, func(p permission) bool { // there was something to delete of one kind
-		kinds := map[string]bool{"customresourcedefinitions": true, users.Resource: true}
-		return slices.ContainsFunc(base, p.same) || p.verb == "delete" && !kinds[p.resource]
+	for _, crd := range c.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions") {
+		if strings.HasSuffix(crd.GetName(), ".knative.dev") {
+			t.Errorf("CRD %s is left", crd.GetName())
+		}
+	}
+	if _, err := c.kube.CoreV1().Namespaces().Get(t.Context(), c.namespace(), metav1.GetOptions{}); err != nil {
+		t.Errorf("the administrator's namespace: %v", err)
+	}
+	c.usesAll(t, slices.DeleteFunc(grant, func(p permission) bool {
+		ofUsers := p.verb == "delete" && p.namespace == "" && len(p.names) == 0 // there was something of one kind
+		return ofUsers || slices.ContainsFunc(base, p.same)
 	}))
-}
-
-func (c *credential) use(t *testing.T, users schema.GroupVersionResource) {
-	t.Helper()
-	o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "mine.example.com"}, "spec": map[string]any{}}}
-	kinds := map[string]string{"clusterdomainclaims": "ClusterDomainClaim", "eventpolicies": "EventPolicy"}
-	o.SetGroupVersionKind(users.GroupVersion().WithKind(kinds[users.Resource]))
-	client := c.dynamic.Resource(users).Namespace("default")
-	if users.Resource == "clusterdomainclaims" {
-		client = c.dynamic.Resource(users).Namespace("")
-		o.Object["spec"] = map[string]any{"namespace": "default"}
-	}
-	if _, err := client.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }

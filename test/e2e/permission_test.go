@@ -227,9 +227,9 @@ func (c *credential) lives(t *testing.T) {
 			c.settles(t, i, c.bundle(t, version)) // it is recorded again
 		}
 		c.damage(t)
-		var repaired []string
+		b, repaired := c.bundle(t, "1.23"), []string{}
 		eventually(t, "it is repaired", time.Minute, func(ctx context.Context) error {
-			out, err := i.Sync(ctx, c.bundle(t, "1.23"), direct.SyncOptions{})
+			out, err := i.Sync(ctx, b, direct.SyncOptions{})
 			if repaired = append(repaired, out.Repaired...); err == nil && len(repaired) < 2 {
 				err = fmt.Errorf("repaired is only %q", repaired)
 			}

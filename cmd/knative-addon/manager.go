@@ -80,6 +80,8 @@ func (f *managerFlags) run(ctx context.Context) error {
 	}
 	defer func() { _ = renderer.Close() }()
 	logger.Info("release manifests are ready", "source", renderer.Source())
+	logger.Info("clusters of ClusterProfiles are watched up to a number and polled beyond it, or where watching is refused",
+		"watched", f.direct.watched, "pollInterval", f.direct.interval())
 
 	options := f.options()
 	if options.Scheme, err = controllers.NewScheme(); err != nil {

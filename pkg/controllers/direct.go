@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -30,6 +32,10 @@ type Direct struct {
 	Providers string
 	// Access says what connections may be like.
 	Access access.Options
+	// WatchedClusters is how many clusters of ClusterProfiles are watched; the others are polled.
+	WatchedClusters int
+	// PollInterval is how often a cluster is polled that is not watched.
+	PollInterval time.Duration
 }
 
 // withoutAgent is what the controllers of both components share.
@@ -61,13 +67,18 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
 	hub := &controllersdirect.Hub{Kube: kube}
-	local, err := w.local(s, hub, config)
+	seeing := direct.Options{PollInterval: options.Direct.PollInterval, Log: s.mgr.GetLogger().WithName("direct")}
+	local, err := w.local(hub, config, seeing)
 	if err != nil {
 		return nil, err
 	}
+	local.Conflict = func() bool { _, conflict := s.finder.Conflict(); return conflict }
 	local.Enabled = options.Direct.LocalInstalls
+	seeing.Limit = direct.NewWatchLimit(options.Direct.WatchedClusters)
 	remote := &controllersdirect.Remote{
-		Finder: s.finder, Sessions: access.NewSessions(file, options.Direct.Access), Hub: hub, Clock: clock.RealClock{}, Wake: w.wake,
+		Finder: s.finder, Sessions: access.NewSessions(file, options.Direct.Access), Hub: hub, Clock: clock.RealClock{},
+		Wake: w.wake, Seeing: seeing,
+		Again: func(c api.Component, name types.NamespacedName) { w.reconcilers[c].Again(name) },
 	}
 	w.clusters = &controllersdirect.Everywhere{Local: local, Remote: remote}
 	return w, errors.Join(s.mgr.Add(file), s.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -78,14 +89,15 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	})))
 }
 
-// local is the hub as a cluster to install on.
-func (w *withoutAgent) local(s *setup, hub *controllersdirect.Hub, config *rest.Config) (*controllersdirect.Local, error) {
+// local is the hub as a cluster to install on. It is one of those that are watched, whatever the limit.
+func (w *withoutAgent) local(hub *controllersdirect.Hub, config *rest.Config, seeing direct.Options) (*controllersdirect.Local, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to the hub: %w", err)
 	}
-	l := &controllersdirect.Local{Hub: hub, Conflict: func() bool { _, conflict := s.finder.Conflict(); return conflict }}
-	l.Cluster, err = direct.Connect(config, httpClient, func(c api.Component) { w.wake(c, l.Cluster) })
+	l := &controllersdirect.Local{Hub: hub}
+	seeing.Changed = func(c api.Component) { w.wake(c, l.Cluster) }
+	l.Cluster, err = direct.Connect(config, httpClient, seeing)
 	return l, err
 }
 

@@ -22,7 +22,7 @@ type Clusters interface {
 	// Name is how messages call the resource's cluster.
 	Name(config *unstructured.Unstructured) string
 	// Of is the resource's cluster, also of one that is not served any more. It was seen a moment ago; the error is
-	// *UnreachableError when it could not be.
+	// *UnreachableError when it could not be, and ErrLooking when that is not known yet.
 	Of(ctx context.Context, config *unstructured.Unstructured) (*Target, error)
 	// Forget says that the resource is gone.
 	Forget(c api.Component, name types.NamespacedName)

@@ -87,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), req, o)
 	}
 	result, err := r.reconcile(ctx, config)
+	if errors.Is(err, ErrLooking) {
+		return reconcile.Result{}, nil // there is an event when that is known
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil // what was read is old; no fault
 	}
@@ -256,6 +259,15 @@ func (r *Reconciler) Wake(cluster *direct.Cluster) {
 		if i.cluster == cluster && r.queue != nil {
 			r.queue.Add(reconcile.Request{NamespacedName: name})
 		}
+	}
+}
+
+// Again has a resource looked at.
+func (r *Reconciler) Again(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queue != nil {
+		r.queue.Add(reconcile.Request{NamespacedName: name})
 	}
 }
 

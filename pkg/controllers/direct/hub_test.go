@@ -72,7 +72,8 @@ func newWorld(t *testing.T, config *unstructured.Unstructured) *world {
 	}
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
-	cluster, err := direct.Connect(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, func(api.Component) {})
+	cluster, err := direct.Connect(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{},
+		direct.Options{Changed: func(api.Component) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

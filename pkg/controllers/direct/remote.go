@@ -31,6 +31,10 @@ type Remote struct {
 	Clock    clock.PassiveClock
 	// Wake is called when something of a component has changed on a cluster; an empty component is any.
 	Wake func(c api.Component, cluster *direct.Cluster)
+	// Again is called for a resource for which Of has returned ErrLooking, when it is known what was seen.
+	Again func(c api.Component, name types.NamespacedName)
+	// Seeing says how changes on the clusters are seen; Changed and the cluster in Log are filled in here.
+	Seeing direct.Options
 
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*connection // by ClusterProfile
@@ -43,14 +47,19 @@ type user struct {
 	name      types.NamespacedName
 }
 
+func userOf(config *unstructured.Unstructured) user {
+	return user{componentOf(config), nameOf(config)}
+}
+
 // connection is a session with what is watched through it.
 type connection struct {
 	session *access.Session
 	cluster *direct.Cluster
 
-	mu   sync.Mutex // one look at a time
-	uid  types.UID
-	seen time.Time
+	mu  sync.Mutex // one look at a time
+	uid types.UID
+
+	glance glance
 }
 
 var _ Clusters = (*Remote)(nil)
@@ -102,7 +111,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	if err != nil {
 		return nil, r.unreachable(err, nil)
 	}
-	if err := r.look(ctx, c); err != nil {
+	if err := r.seen(ctx, c, userOf(config)); err != nil {
 		return nil, r.unreachable(err, c.session)
 	}
 	hub, err := r.Hub.UID(ctx)
@@ -152,13 +161,15 @@ func (r *Remote) connect(config *unstructured.Unstructured, name types.Namespace
 	if r.users == nil {
 		r.users, r.connections = map[user]types.NamespacedName{}, map[types.NamespacedName]*connection{}
 	}
-	r.users[user{componentOf(config), types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}}] = name
+	r.users[userOf(config)] = name
 	have := r.connections[name]
 	if have != nil && have.session == session {
 		return have, nil
 	}
-	c := &connection{session: session}
-	c.cluster, err = direct.Connect(session.RESTConfig(), session.HTTPClient(), func(component api.Component) { r.Wake(component, c.cluster) })
+	c, seeing := &connection{session: session}, r.Seeing
+	seeing.Changed = func(component api.Component) { r.Wake(component, c.cluster) }
+	seeing.Log = seeing.Log.WithValues("clusterProfile", name.String())
+	c.cluster, err = direct.Connect(session.RESTConfig(), session.HTTPClient(), seeing)
 	if err != nil {
 		return nil, err
 	}
@@ -178,10 +189,11 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 		if err != nil {
 			return err
 		}
-		c.uid, c.seen = identity.UID, r.Clock.Now()
+		c.uid = identity.UID
+		c.glance.answered(r.Clock.Now())
 		return nil
 	}
-	if r.Clock.Now().Sub(c.seen) < heartbeat {
+	if c.glance.since(r.Clock.Now()) < heartbeat {
 		return nil
 	}
 	beat, cancel := context.WithTimeout(ctx, heartbeatTimeout)
@@ -199,7 +211,7 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 			"another cluster answers at the address of ClusterProfile %q; name the right one there, or delete this resource with annotation %s",
 			c.session.Profile(), api.ForceOrphanAnnotation)}
 	}
-	c.seen = r.Clock.Now()
+	c.glance.answered(r.Clock.Now())
 	return nil
 }
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,17 +29,35 @@ type Cluster struct {
 	metadata  metadata.Interface
 	discovery discovery.DiscoveryInterface
 
-	// changed is told the component of an object of ours that has changed on the cluster; empty when it is not known.
 	changed func(api.Component)
 	views   views
+	outlook outlook
 	// claiming is held by the one installation that may find the cluster free.
 	claiming sync.Mutex
 }
 
-// Connect makes a connection, without a request. The config's limits are those of the cluster. changed is called for every
-// change of an object of ours, and must return at once.
-func Connect(config *rest.Config, httpClient *http.Client, changed func(api.Component)) (*Cluster, error) {
-	c := &Cluster{changed: changed, views: views{started: map[place]*view{}}}
+// Options say how what changes on a cluster is seen.
+type Options struct {
+	// Changed is told the component of every object of ours that changes; empty when it is not known. It must return at
+	// once.
+	Changed func(api.Component)
+	// Limit is how many clusters are watched, shared by all of them; nil watches all.
+	Limit *WatchLimit
+	// PollInterval is how often a cluster is listed that is not watched; DefaultPollInterval when it is zero.
+	PollInterval time.Duration
+	// Log says which clusters are not watched, and why.
+	Log logr.Logger
+}
+
+// Connect makes a connection, without a request. The config's limits are those of the cluster.
+func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cluster, error) {
+	if options.PollInterval == 0 {
+		options.PollInterval = DefaultPollInterval
+	}
+	c := &Cluster{
+		changed: options.Changed, views: views{started: map[place]*view{}},
+		outlook: outlook{interval: options.PollInterval, limit: options.Limit, log: options.Log, turn: make(chan struct{}, 1)},
+	}
 	var err error
 	if c.kube, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
@@ -63,6 +83,7 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 
 // Close ends all watches.
 func (c *Cluster) Close() {
+	c.outlook.close()
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
 	c.views.closed = true

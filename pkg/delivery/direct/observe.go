@@ -41,7 +41,8 @@ func (s sights) of(id render.ObjectID, gvr schema.GroupVersionResource, written 
 	case v == nil:
 		return nil, true
 	}
-	if seen = v.get(id.Namespace, id.Name); seen == nil && v.before(written) {
+	behind := v.before(written) // asked first: the view goes on meanwhile
+	if seen = v.get(id.Namespace, id.Name); seen == nil && behind {
 		return nil, false
 	}
 	if seen != nil && older(seen.ResourceVersion, written) {

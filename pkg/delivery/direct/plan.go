@@ -155,9 +155,8 @@ func strays(c api.Component, inv inventory, seen sights) []entry {
 		if v == nil || kinds[gvr] == "" {
 			continue
 		}
-		for _, o := range v.informer.GetStore().List() {
-			s, ok := o.(*sight)
-			if !ok || s.fields == "" || s.Labels[api.ComponentLabel] != string(c) { // somebody's copy has no fields of ours
+		for _, s := range v.all() {
+			if s.fields == "" || s.Labels[api.ComponentLabel] != string(c) { // somebody's copy has no fields of ours
 				continue
 			}
 			e := entry{

@@ -11,31 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
-
-// fakeInformer has a store, and has come as far as a version.
-type fakeInformer struct {
-	cache.SharedIndexInformer
-	store   cache.Store
-	version string
-}
-
-func (f *fakeInformer) GetStore() cache.Store           { return f.store }
-func (f *fakeInformer) LastSyncResourceVersion() string { return f.version }
-func (f *fakeInformer) put(t *testing.T, s *sight)      { t.Helper(); f.do(t, f.store.Add, s) }
-func (f *fakeInformer) drop(t *testing.T, s *sight)     { t.Helper(); f.do(t, f.store.Delete, s) }
-func (f *fakeInformer) do(t *testing.T, do func(any) error, s *sight) {
-	t.Helper()
-	if err := do(s); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // desk is an installation that is at rest, as its memory, its anchor and the views show it. Nothing of it is on a server.
 type desk struct {
@@ -66,7 +47,7 @@ func (d *desk) record(it *item) {
 	e := it.entry()
 	e.Digest, e.Fields, e.UID = it.digest, "ours", "uid"
 	d.anchor.inventory[it.id], d.written[it.id] = e, "50"
-	d.view(it.Object).put(d.t, d.sight(it.id))
+	d.view(it.Object).put(d.sight(it.id))
 }
 
 func (d *desk) sight(id render.ObjectID) *sight {
@@ -75,14 +56,18 @@ func (d *desk) sight(id render.ObjectID) *sight {
 	}}
 }
 
-func (d *desk) view(o render.Object) *fakeInformer {
+// view is a view that has come as far as version 100.
+func (d *desk) view(o render.Object) *view {
 	at := place{o.Resource, o.GetNamespace()}
 	if d.seen[at] == nil {
-		d.seen[at] = &view{informer: &fakeInformer{store: cache.NewStore(cache.MetaNamespaceKeyFunc), version: "100"}}
+		d.seen[at] = newView(func(api.Component) {})
+		d.seen[at].version = "100"
 	}
-	informer, _ := d.seen[at].informer.(*fakeInformer)
-	return informer
+	return d.seen[at]
 }
+
+func (v *view) put(s *sight)  { v.objects[s.key()] = s }
+func (v *view) drop(s *sight) { delete(v.objects, s.key()) }
 
 // of is an object of the bundle by its kind.
 func (d *desk) of(kind string) render.Object {
@@ -98,12 +83,12 @@ func (d *desk) of(kind string) render.Object {
 
 func (d *desk) forget(o render.Object) { delete(d.anchor.inventory, o.ID()) }
 
-func (d *desk) lose(kind string) { d.view(d.of(kind)).drop(d.t, d.sight(d.of(kind).ID())) }
+func (d *desk) lose(kind string) { d.view(d.of(kind)).drop(d.sight(d.of(kind).ID())) }
 
 func (d *desk) change(kind string, change func(*sight)) {
 	s := d.sight(d.of(kind).ID())
 	change(s)
-	d.view(d.of(kind)).put(d.t, s)
+	d.view(d.of(kind)).put(s)
 }
 
 func (d *desk) alter(kind string, alter func(*entry)) {

@@ -70,13 +70,20 @@ func newServer(t *testing.T) *apiServer {
 // connect makes a connection that ends with the test. seen has an event for each change that a watch has delivered.
 func (s *apiServer) connect() (c *Cluster, seen <-chan struct{}) {
 	s.t.Helper()
+	return s.connectWith(Options{})
+}
+
+// connectWith is connect with a say in how is seen what changes.
+func (s *apiServer) connectWith(options Options) (c *Cluster, seen <-chan struct{}) {
+	s.t.Helper()
 	events := make(chan struct{}, 1)
-	c, err := Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, func(api.Component) {
+	options.Changed = func(api.Component) {
 		select {
 		case events <- struct{}{}:
 		default:
 		}
-	})
+	}
+	c, err := Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}

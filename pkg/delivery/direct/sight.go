@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
@@ -33,11 +34,13 @@ type sight struct {
 	job      *delivery.JobState
 }
 
-// sightOf makes a sight of what a watch delivers. It is idempotent, as informers want it.
-func sightOf(o any) (any, error) {
+func (s *sight) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+}
+
+// sightOf makes a sight of what a list or watch delivers.
+func sightOf(o runtime.Object) (*sight, error) {
 	switch o := o.(type) {
-	case *sight:
-		return o, nil
 	case *metav1.PartialObjectMetadata:
 		return newSight(&o.ObjectMeta), nil
 	case *unstructured.Unstructured:

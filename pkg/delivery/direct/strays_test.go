@@ -33,7 +33,7 @@ func TestStrays(t *testing.T) {
 			id.Name = "stray"
 			s := d.sight(id)
 			tc.change(s)
-			d.view(d.of(tc.kind)).put(t, s)
+			d.view(d.of(tc.kind)).put(s)
 			if diff := cmp.Diff(tc.want, d.planned().Prune); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}

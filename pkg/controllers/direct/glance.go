@@ -1,0 +1,81 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrLooking says that it is not known yet whether a cluster is there. A resource that hears it is reconciled again when
+// it is.
+var ErrLooking = errors.New("the cluster is being looked at")
+
+// glance is the last look at a cluster. No worker waits for it: a cluster that does not answer takes its time, and there
+// may be more of them than workers.
+type glance struct {
+	mu      sync.Mutex
+	looking bool
+	// waiting are those who want to know what comes of it, each once: for them it is news even if they come late.
+	waiting map[user]bool
+	// failure is why the cluster was not seen.
+	failure error
+	// at is when it was.
+	at time.Time
+}
+
+// seen is nil when the cluster has answered a moment ago, and otherwise has somebody look. The error is ErrLooking
+// meanwhile, and what came of it then.
+func (r *Remote) seen(ctx context.Context, c *connection, u user) error {
+	g := &c.glance
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !g.looking && g.waiting[u]:
+		delete(g.waiting, u)
+		return g.failure
+	case !g.looking && g.failure == nil && r.Clock.Now().Sub(g.at) < heartbeat:
+		return nil
+	case !g.looking:
+		g.looking = true
+		go r.glance(context.WithoutCancel(ctx), c)
+	}
+	if g.waiting == nil {
+		g.waiting = map[user]bool{}
+	}
+	g.waiting[u] = true
+	return ErrLooking
+}
+
+// glance looks at a cluster and has those reconciled who wait for that.
+func (r *Remote) glance(ctx context.Context, c *connection) {
+	err := r.look(ctx, c)
+	for _, u := range c.glance.end(err) {
+		r.Again(u.component, u.name)
+	}
+}
+
+func (g *glance) end(failure error) (waiting []user) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.looking, g.failure = false, failure
+	return slices.Collect(maps.Keys(g.waiting))
+}
+
+// answered notes when the cluster has.
+func (g *glance) answered(at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at = at
+}
+
+// since is how long ago the cluster has answered.
+func (g *glance) since(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return now.Sub(g.at)
+}

@@ -1,0 +1,263 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+var errAway = errors.New("no answer")
+
+// listed is a cluster with ConfigMaps that can be listed. How it is watched is up to the test.
+type listed struct {
+	begin func(ctx context.Context) (watch.Interface, error)
+
+	mu      sync.Mutex
+	version int
+	objects map[string]*sight
+	away    bool
+	lists   int
+	watches int
+	options metav1.ListOptions // of the last list
+}
+
+func (l *listed) list(_ context.Context, _ schema.GroupVersionResource, options metav1.ListOptions) (objects []*sight, version string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists++
+	l.options = options
+	if wanted, _ := strconv.Atoi(options.ResourceVersion); wanted > l.version {
+		return nil, "", apierrors.NewTimeoutError("Too large resource version", 1)
+	}
+	if l.away {
+		return nil, "", errAway
+	}
+	for _, s := range l.objects {
+		objects = append(objects, s)
+	}
+	return objects, strconv.Itoa(l.version), nil
+}
+
+func (l *listed) watch(ctx context.Context, _ schema.GroupVersionResource, _ metav1.ListOptions) (watch.Interface, error) {
+	l.mu.Lock()
+	l.watches++
+	away := l.away
+	l.mu.Unlock()
+	if away {
+		return nil, errAway
+	}
+	return l.begin(ctx)
+}
+
+// change changes an object and returns it.
+func (l *listed) change(name string) *metav1.PartialObjectMetadata {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version++
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: "uid", ResourceVersion: strconv.Itoa(l.version), Labels: map[string]string{api.ComponentLabel: "serving"},
+	}}
+	l.objects[name] = newSight(&o.ObjectMeta)
+	return o
+}
+
+func (l *listed) counts() (lists, watches int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lists, l.watches
+}
+
+// onlooker follows a cluster, in a bubble.
+type onlooker struct {
+	*listed
+	*follower
+	lines []string
+}
+
+func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *onlooker {
+	t.Helper()
+	o := &onlooker{listed: &listed{begin: begin, version: 10, objects: map[string]*sight{}}}
+	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
+	o.follower = &follower{
+		view: newView(func(api.Component) {}), source: o.listed, gvr: configMaps(),
+		outlook: &outlook{interval: DefaultPollInterval, limit: limit, log: log, turn: make(chan struct{}, 1)},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); o.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+	return o
+}
+
+// isSeen fails unless the object is seen as it is within a time.
+func (o *onlooker) isSeen(t *testing.T, name string, within time.Duration) {
+	t.Helper()
+	time.Sleep(within)
+	synctest.Wait()
+	o.listed.mu.Lock()
+	want := o.objects[name]
+	o.listed.mu.Unlock()
+	got := o.view.get("", name)
+	if got == nil || got.ResourceVersion != want.ResourceVersion {
+		t.Errorf("after %s it is seen as %v, want version %s", within, got, want.ResourceVersion)
+	}
+	if o.view.before(want.ResourceVersion) {
+		t.Errorf("the view has only come to version %s", o.view.at())
+	}
+}
+
+// TestPolledInstead holds that a cluster whose watches are of no use is listed, that it is said once, and that watching is
+// tried again later.
+func TestPolledInstead(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no"))
+	for name, tc := range map[string]struct {
+		begin func(ctx context.Context) (watch.Interface, error)
+		// finds is how long it takes to find that out; a change is seen before.
+		finds time.Duration
+	}{
+		"forbidden": {func(context.Context) (watch.Interface, error) { return nil, forbidden }, 0},
+		"not begun": {func(ctx context.Context) (watch.Interface, error) { <-ctx.Done(); return nil, ctx.Err() }, time.Minute},
+		"broken off": {func(context.Context) (watch.Interface, error) {
+			return nil, apierrors.NewGenericServerResponse(502, "", schema.GroupResource{}, "", "", 0, true)
+		}, time.Minute},
+		"cut off": {func(context.Context) (watch.Interface, error) {
+			w := watch.NewFake()
+			w.Stop()
+			return w, nil
+		}, time.Minute},
+		"mute": {func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := follow(t, nil, tc.begin)
+				o.change("a")
+				o.isSeen(t, "a", 12*time.Second)
+				time.Sleep(tc.finds)
+				_, watches := o.counts()
+				for range 5 {
+					o.change("a")
+					o.isSeen(t, "a", 12*time.Second)
+				}
+				if _, now := o.counts(); now != watches {
+					t.Errorf("%d watches were tried while it is polled", now-watches)
+				}
+				if o.options.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+					t.Errorf("the list asks for what the API server has not in its cache: %v", o.options)
+				}
+				time.Sleep(2 * watchRetry)
+				if _, now := o.counts(); now == watches {
+					t.Error("watching is not tried again")
+				}
+				if len(o.lines) != 1 {
+					t.Errorf("it is said %d times: %q", len(o.lines), o.lines)
+				}
+			})
+		})
+	}
+}
+
+// TestWatched holds that a cluster that can be watched is not listed, neither while nothing changes nor when a watch ends,
+// and that one that is away is taken for nothing else.
+func TestWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current *watch.FakeWatcher
+		o := follow(t, nil, func(context.Context) (watch.Interface, error) {
+			current = watch.NewFake()
+			return current, nil
+		})
+		current.Add(o.change("a"))
+		o.isSeen(t, "a", 0)
+		lists, _ := o.counts()
+		for range 10 {
+			time.Sleep(time.Minute)
+			current.Action(watch.Bookmark, o.change("elsewhere"))
+			delete(o.objects, "elsewhere")
+		}
+		time.Sleep(time.Minute)
+		current.Stop()
+		time.Sleep(time.Second)
+		current.Modify(o.change("a"))
+		o.isSeen(t, "a", 0)
+		current.Delete(o.change("a"))
+		delete(o.objects, "a")
+		synctest.Wait()
+		if o.view.get("", "a") != nil {
+			t.Error("what is gone is still seen")
+		}
+		if now, watches := o.counts(); now != lists || watches != 2 {
+			t.Errorf("it was listed %d times, and watched %d times", now-lists, watches)
+		}
+
+		o.listed.mu.Lock()
+		o.away = true
+		o.listed.mu.Unlock()
+		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
+		time.Sleep(time.Hour)
+		o.listed.mu.Lock()
+		o.away = false
+		o.listed.mu.Unlock()
+		o.change("b")
+		o.isSeen(t, "b", time.Minute)
+		current.Modify(o.change("b"))
+		o.isSeen(t, "b", 0)
+		if len(o.lines) > 0 {
+			t.Errorf("a cluster that was away is said to refuse: %q", o.lines)
+		}
+	})
+}
+
+// TestRestored holds that a cluster whose versions go back, since it was restored from a backup, is seen all the same.
+func TestRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+		o.listed.mu.Lock()
+		o.version = 3
+		o.listed.mu.Unlock()
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+	})
+}
+
+// TestWatchLimit holds that who is watched stays so, and that a free place is taken by the next.
+func TestWatchLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewWatchLimit(2)
+		begin := func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }
+		var all []*onlooker
+		for range 4 {
+			all = append(all, follow(t, limit, begin))
+		}
+		watching := func() (out [4]int) {
+			for i, o := range all {
+				_, out[i] = o.counts()
+			}
+			return out
+		}
+		time.Sleep(time.Minute)
+		if got := watching(); got != [4]int{1, 1, 0, 0} {
+			t.Errorf("watched are %v, want the first two", got)
+		}
+		all[0].outlook.close()
+		time.Sleep(time.Minute)
+		if got := watching(); got[0] != 1 || got[1] != 1 || got[2]+got[3] != 1 {
+			t.Errorf("watched are %v, want one more than the first two", got)
+		}
+	})
+}

@@ -20,7 +20,7 @@ import (
 
 // Cluster is one Kubernetes control plane of the lab.
 type Cluster struct {
-	// Name is "hub", "cluster<n>" or "spoke<n>"; components of the cluster start with it, for example "cluster1-apiserver".
+	// Name is "hub", "cluster<n>", "spoke<n>" or "light<n>"; components of the cluster start with it, for example "cluster1-apiserver".
 	Name string
 	// URL of the API server.
 	URL string

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type Lab struct {
 	Managed []*Cluster
 	// Spokes are the clusters that OCM does not manage, in order.
 	Spokes []*Cluster
+	// Light are the light spokes that AddLightSpokes started, in order.
+	Light []*Cluster
 	// Dir holds logs, keys and kubeconfigs.
 	Dir string
 	// Bin finds the programs, for example Bin.Path("kubectl").
@@ -153,10 +156,8 @@ func (l *Lab) startSpoke(ctx context.Context, c *Cluster) error {
 	return l.register(ctx, c)
 }
 
-// Clusters lists the managed clusters and the other spokes.
-func (l *Lab) Clusters() []*Cluster {
-	return append(append([]*Cluster{}, l.Managed...), l.Spokes...)
-}
+// Clusters lists the managed clusters, the other spokes and the light ones.
+func (l *Lab) Clusters() []*Cluster { return slices.Concat(l.Managed, l.Spokes, l.Light) }
 
 // Close ends every process and removes the lab's directory unless Options named it.
 func (l *Lab) Close() error {

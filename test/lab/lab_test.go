@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestLab starts two labs at once, each a hub with one spoke that OCM does not manage, and looks at what the package
-// promises: they do not disturb each other, listen on loopback only, have a credential that works, and leave nothing.
+// TestLab starts two labs at once, each a hub with one spoke that OCM does not manage and a light one, and looks at what the
+// package promises: they do not disturb each other, listen on loopback only, have a credential that works, and leave nothing.
 func TestLab(t *testing.T) {
 	for _, name := range []string{"one", "another"} {
 		t.Run(name, func(t *testing.T) {
@@ -34,6 +34,7 @@ func holdsPromises(t *testing.T) {
 			_ = l.Close()
 		}
 	}()
+	rollsOut(t, l)
 	var pids []int
 	for _, c := range l.Components() {
 		if c.PID == 0 {

@@ -60,7 +60,12 @@ func TestPush(t *testing.T) {
 
 func newPush(t *testing.T) push {
 	t.Helper()
-	l := lab.Start(t, lab.Options{Spokes: 2})
+	return pushFrom(t, lab.Start(t, lab.Options{Spokes: 2}))
+}
+
+// pushFrom installs the add-on on the lab's hub.
+func pushFrom(t *testing.T, l *lab.Lab) push {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "providers.json")
 	p := push{providers: file}
 	p.Fleet = &harness.Fleet{Lab: l}
@@ -87,11 +92,20 @@ func (p push) provide(t *testing.T, plugins ...string) {
 	t.Helper()
 	var providers []any
 	for _, plugin := range plugins {
-		providers = append(providers, map[string]any{"name": plugin, "execConfig": map[string]any{
-			"apiVersion": "client.authentication.k8s.io/v1", "command": p.Bin.Path(plugin), "provideClusterInfo": true,
-			"env": []any{map[string]any{"name": "KUBECONFIG", "value": p.Hub.Kubeconfig}},
-		}})
+		providers = append(providers, p.provider(plugin))
 	}
+	p.provideAll(t, providers...)
+}
+
+func (p push) provider(plugin string) map[string]any {
+	return map[string]any{"name": plugin, "execConfig": map[string]any{
+		"apiVersion": "client.authentication.k8s.io/v1", "command": p.Bin.Path(plugin), "provideClusterInfo": true,
+		"env": []any{map[string]any{"name": "KUBECONFIG", "value": p.Hub.Kubeconfig}},
+	}}
+}
+
+func (p push) provideAll(t *testing.T, providers ...any) {
+	t.Helper()
 	data, err := json.Marshal(map[string]any{"providers": providers})
 	if err == nil {
 		err = os.WriteFile(p.providers, data, 0o600)

@@ -3,7 +3,6 @@
 package direct
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -29,34 +28,29 @@ type glance struct {
 }
 
 // seen is nil when the cluster has answered a moment ago, and otherwise has somebody look. The error is ErrLooking
-// meanwhile, and what came of it then.
-func (r *Remote) seen(ctx context.Context, c *connection, u user) error {
-	g := &c.glance
+// meanwhile, and what came of it then. again is called for those who have heard the former.
+func (g *glance) seen(now time.Time, u user, look func() error, again func(user)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case !g.looking && g.waiting[u]:
 		delete(g.waiting, u)
 		return g.failure
-	case !g.looking && g.failure == nil && r.Clock.Now().Sub(g.at) < heartbeat:
+	case !g.looking && g.failure == nil && now.Sub(g.at) < heartbeat:
 		return nil
 	case !g.looking:
 		g.looking = true
-		go r.glance(context.WithoutCancel(ctx), c)
+		go func() {
+			for _, waiting := range g.end(look()) {
+				again(waiting)
+			}
+		}()
 	}
 	if g.waiting == nil {
 		g.waiting = map[user]bool{}
 	}
 	g.waiting[u] = true
 	return ErrLooking
-}
-
-// glance looks at a cluster and has those reconciled who wait for that.
-func (r *Remote) glance(ctx context.Context, c *connection) {
-	err := r.look(ctx, c)
-	for _, u := range c.glance.end(err) {
-		r.Again(u.component, u.name)
-	}
 }
 
 func (g *glance) end(failure error) (waiting []user) {

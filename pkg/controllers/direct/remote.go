@@ -111,7 +111,9 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	if err != nil {
 		return nil, r.unreachable(err, nil)
 	}
-	if err := r.seen(ctx, c, userOf(config)); err != nil {
+	alone := context.WithoutCancel(ctx) // a look goes on without the worker
+	err = c.glance.seen(r.Clock.Now(), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
+	if err != nil {
 		return nil, r.unreachable(err, c.session)
 	}
 	hub, err := r.Hub.UID(ctx)

@@ -1,0 +1,147 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// compareIsolation is what `make bench-isolation` sets.
+var compareIsolation = flag.Bool("compare-isolation", false, "measure what dead clusters cost the others, in TestIsolation")
+
+const (
+	// reachable is how many clusters can be installed on, and silent how many never say a word.
+	reachable, silent = 14, 5
+	// stuck is an access provider whose plugin never ends.
+	stuck = "stuck"
+)
+
+// TestIsolation installs on many clusters at a time while others never answer, and the plugin of one never ends. None of
+// them comes back during the test, so that whoever waited for one would not become ready.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	if !*compareIsolation {
+		newCrowd(t).installs(t, true)
+		return
+	}
+	// Each in a lab of its own, in turns: the machine may be slower for a while.
+	var alone, among []time.Duration
+	for i := range 2 {
+		t.Run(fmt.Sprintf("alone %d", i), func(t *testing.T) { alone = append(alone, newCrowd(t).installs(t, false)) })
+		t.Run(fmt.Sprintf("among dead ones %d", i), func(t *testing.T) { among = append(among, newCrowd(t).installs(t, true)) })
+	}
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d clusters are ready after %s alone and after %s among %d dead ones: %.2f times", reachable,
+		slices.Min(alone), slices.Min(among), silent+1, slices.Min(among).Seconds()/slices.Min(alone).Seconds())
+}
+
+// crowd is a hub with many clusters.
+type crowd struct {
+	push
+	good []*lab.Cluster
+}
+
+func newCrowd(t *testing.T) crowd {
+	t.Helper()
+	l := lab.Start(t, lab.Options{})
+	c := crowd{push: pushFrom(t, l)}
+	var err error
+	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {
+		t.Fatal(err)
+	}
+	sleep := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": []any{"infinity"}}
+	c.provideAll(t, c.provider("secretreader"), map[string]any{"name": stuck, "execConfig": sleep})
+	for _, g := range c.good {
+		c.token(t, g.Name, g, g.Credential.Token)
+	}
+	return c
+}
+
+// installs installs on the good clusters, after the others if they are there, and returns how long that took.
+func (c crowd) installs(t *testing.T, bad bool) time.Duration {
+	t.Helper()
+	var holes []*hole
+	if bad {
+		holes = c.holes(t)
+	}
+	start := time.Now()
+	for _, g := range c.good {
+		c.apply(t, api.Serving, g.Name, kourier())
+	}
+	for _, g := range c.good {
+		c.ready(t, api.Serving, g.Name)
+	}
+	took := time.Since(start).Round(10 * time.Millisecond)
+	t.Logf("%d are ready after %s", reachable, took)
+	if !bad {
+		return took
+	}
+	for i, h := range holes {
+		c.unresolved(t, api.Serving, holeName(i), api.ReasonRemoteClientCreationFailed)
+		if h.calls.Load() == 0 {
+			t.Errorf("nobody has tried to reach %s", holeName(i))
+		}
+	}
+	c.unresolved(t, api.Serving, stuck, api.ReasonAccessProviderFailed)
+	return took
+}
+
+// holes are resources for clusters that never answer, and for one whose plugin never ends.
+func (c crowd) holes(t *testing.T) []*hole {
+	t.Helper()
+	credential := c.good[0].Credential
+	var out []*hole
+	for i := range silent {
+		h := newHole(t)
+		out = append(out, h)
+		c.token(t, holeName(i), &lab.Cluster{Credential: &lab.Credential{Server: "https://" + h.Addr().String(), CA: credential.CA}}, credential.Token)
+		c.apply(t, api.Serving, holeName(i), kourier())
+	}
+	c.profile(t, stuck, c.good[0], stuck, map[string]any{})
+	c.apply(t, api.Serving, stuck, kourier())
+	return out
+}
+
+func holeName(i int) string { return fmt.Sprintf("hole%d", i) }
+
+// hole takes connections and never says anything.
+type hole struct {
+	net.Listener
+	calls atomic.Int32
+}
+
+func newHole(t *testing.T) *hole {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hole{Listener: l}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		var held []net.Conn
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				break
+			}
+			h.calls.Add(1)
+			held = append(held, conn)
+		}
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	}()
+	return h
+}

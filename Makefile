@@ -137,6 +137,14 @@ bench-render: releases ## Compare the cost of rendering for many clusters with t
 bench-pull: build ## Measure installing, repairing and reporting on a fleet, against a bare ManifestWork; about 7 minutes.
 	cd test/e2e && go run ./cmd/benchpull
 
+.PHONY: bench-footprint
+bench-footprint: releases ## Measure what a cluster costs that is watched or polled without a work agent.
+	go test ./pkg/delivery/direct -run '^$$' -bench Footprint -benchtime 200x
+
+.PHONY: bench-isolation
+bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
+	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation
+
 COUNT ?= 50
 PACKAGES ?= ./...
 .PHONY: deflake

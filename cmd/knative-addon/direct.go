@@ -22,7 +22,7 @@ type directFlags struct {
 }
 
 // defaultWatched is how many clusters are watched: docs/design/0005-direct-delivery.md has the reckoning.
-const defaultWatched = 1000
+const defaultWatched = 400
 
 func (f *directFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.localInstalls, "local-installs", false,

@@ -42,6 +42,7 @@ func TestChartAccessProviders(t *testing.T) {
 			args: []string{"--values", multiclusterValues(t, "ImageVolume", "/access/secretreader")},
 			want: []string{
 				"name: clusterprofile-provider-file", "--clusterprofile-provider-file=/etc/cluster-inventory/config.json",
+				"--watched-clusters=400", "--remote-deployments-poll-interval=10s",
 				"reference: example.com/secretreader:v1", "mountPath: /access/secretreader", `"command": "/access/secretreader/plugin"`,
 			},
 		},

@@ -143,7 +143,7 @@ bench-footprint: releases ## Measure what a cluster costs that is watched or pol
 
 .PHONY: bench-isolation
 bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
-	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation
+	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation 2
 
 COUNT ?= 50
 PACKAGES ?= ./...

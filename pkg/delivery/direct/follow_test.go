@@ -75,6 +75,24 @@ func (l *listed) change(name string) *metav1.PartialObjectMetadata {
 	return o
 }
 
+func (l *listed) lose(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.objects, name)
+}
+
+func (l *listed) lastOptions() metav1.ListOptions {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.options
+}
+
+func (l *listed) setAway(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = away
+}
+
 func (l *listed) counts() (lists, watches int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,11 +122,16 @@ func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (wa
 	return o
 }
 
+// pass lets time go by in the bubble.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // isSeen fails unless the object is seen as it is within a time.
 func (o *onlooker) isSeen(t *testing.T, name string, within time.Duration) {
 	t.Helper()
-	time.Sleep(within)
-	synctest.Wait()
+	pass(within)
 	o.listed.mu.Lock()
 	want := o.objects[name]
 	o.listed.mu.Unlock()
@@ -147,7 +170,7 @@ func TestPolledInstead(t *testing.T) {
 				o := follow(t, nil, tc.begin)
 				o.change("a")
 				o.isSeen(t, "a", 12*time.Second)
-				time.Sleep(tc.finds)
+				pass(tc.finds)
 				_, watches := o.counts()
 				for range 5 {
 					o.change("a")
@@ -156,10 +179,10 @@ func TestPolledInstead(t *testing.T) {
 				if _, now := o.counts(); now != watches {
 					t.Errorf("%d watches were tried while it is polled", now-watches)
 				}
-				if o.options.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-					t.Errorf("the list asks for what the API server has not in its cache: %v", o.options)
+				if last := o.lastOptions(); last.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+					t.Errorf("the list asks for what the API server has not in its cache: %v", last)
 				}
-				time.Sleep(2 * watchRetry)
+				pass(2 * watchRetry)
 				if _, now := o.counts(); now == watches {
 					t.Error("watching is not tried again")
 				}
@@ -184,17 +207,19 @@ func TestWatched(t *testing.T) {
 		o.isSeen(t, "a", 0)
 		lists, _ := o.counts()
 		for range 10 {
-			time.Sleep(time.Minute)
-			current.Action(watch.Bookmark, o.change("elsewhere"))
-			delete(o.objects, "elsewhere")
+			pass(time.Minute)
+			elsewhere := o.change("elsewhere")
+			o.lose("elsewhere")
+			current.Action(watch.Bookmark, elsewhere)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		current.Stop()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		current.Modify(o.change("a"))
 		o.isSeen(t, "a", 0)
-		current.Delete(o.change("a"))
-		delete(o.objects, "a")
+		gone := o.change("a")
+		o.lose("a")
+		current.Delete(gone)
 		synctest.Wait()
 		if o.view.get("", "a") != nil {
 			t.Error("what is gone is still seen")
@@ -203,14 +228,10 @@ func TestWatched(t *testing.T) {
 			t.Errorf("it was listed %d times, and watched %d times", now-lists, watches)
 		}
 
-		o.listed.mu.Lock()
-		o.away = true
-		o.listed.mu.Unlock()
+		o.setAway(true)
 		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
-		time.Sleep(time.Hour)
-		o.listed.mu.Lock()
-		o.away = false
-		o.listed.mu.Unlock()
+		pass(time.Hour)
+		o.setAway(false)
 		o.change("b")
 		o.isSeen(t, "b", time.Minute)
 		current.Modify(o.change("b"))
@@ -250,12 +271,12 @@ func TestWatchLimit(t *testing.T) {
 			}
 			return out
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := watching(); got != [4]int{1, 1, 0, 0} {
 			t.Errorf("watched are %v, want the first two", got)
 		}
 		all[0].outlook.close()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := watching(); got[0] != 1 || got[1] != 1 || got[2]+got[3] != 1 {
 			t.Errorf("watched are %v, want one more than the first two", got)
 		}

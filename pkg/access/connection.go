@@ -44,8 +44,12 @@ func newConnection(r *recipe, e *endpoint, opts *Options, plugins *runner) *conn
 		limiter: flowcontrol.NewTokenBucketRateLimiter(opts.Cluster.QPS, opts.Cluster.Burst),
 		slots:   make(chan struct{}, opts.Cluster.InFlight),
 	}
+	run := plugins.run // there is one run at a time
 	c.wallet = &wallet{clock: opts.Clock, obtain: func(ctx context.Context, started func()) (*credential, *fault) {
-		got, wrong := plugins.run(ctx, r, started)
+		got, wrong := run(ctx, r, started)
+		if run = plugins.run; wrong != nil {
+			run = plugins.runAgain
+		}
 		if wrong == nil && !got.expires.IsZero() && !opts.Clock.Now().Before(got.expires) {
 			return nil, providerFailed("compare the clocks of the hub and of who issues the credential",
 				"%s gave a credential that has expired already", r.plugin())

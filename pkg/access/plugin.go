@@ -28,9 +28,30 @@ const (
 
 // runner runs plugins, a limited number at a time.
 type runner struct {
-	slots   chan struct{}
-	timeout time.Duration
-	lookup  func(string) (string, bool)
+	slots chan struct{}
+	// doubtful are the slots that plugins may have which failed the last time: they may hang again, and are not to keep the
+	// others from running.
+	doubtful chan struct{}
+	timeout  time.Duration
+	lookup   func(string) (string, bool)
+}
+
+func newRunner(limits PluginLimits, lookup func(string) (string, bool)) *runner {
+	return &runner{
+		slots: make(chan struct{}, limits.Parallel), doubtful: make(chan struct{}, max(1, limits.Parallel/2)),
+		timeout: limits.Timeout, lookup: lookup,
+	}
+}
+
+// runAgain is run for a plugin that failed the last time.
+func (p *runner) runAgain(ctx context.Context, r *recipe, started func()) (*credential, *fault) {
+	select {
+	case p.doubtful <- struct{}{}:
+		defer func() { <-p.doubtful }()
+	case <-ctx.Done():
+		return nil, closed().because(ctx.Err())
+	}
+	return p.run(ctx, r, started)
 }
 
 // run asks the plugin of a recipe for a credential. It calls started when its turn has come.

@@ -280,6 +280,27 @@ func TestPluginsTakeTurns(t *testing.T) {
 	}
 }
 
+// TestFailedPluginsLeaveRoom holds that plugins which failed have not all the turns.
+func TestFailedPluginsLeaveRoom(t *testing.T) {
+	opts := Options{}.withDefaults()
+	p := newRunner(PluginLimits{Parallel: 2, Timeout: long}, os.LookupEnv)
+	bad, good := recipeFor(plugin(t, "exit 1")), recipeFor(plugin(t, tokenScript("x")))
+	failing := newConnection(bad, &endpoint{}, &opts, p)
+	defer failing.wallet.close()
+	if _, err := failing.wallet.get(t.Context(), bad); err == nil {
+		t.Fatal("it did not fail")
+	}
+	p.doubtful <- struct{}{} // another one that failed, and hangs
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := failing.wallet.get(ctx, bad); !errors.Is(err, context.Canceled) {
+		t.Errorf("it has run out of turn: %v", err)
+	}
+	if _, err := newConnection(good, &endpoint{}, &opts, p).wallet.get(t.Context(), good); err != nil {
+		t.Errorf("a good plugin has no turn: %v", err)
+	}
+}
+
 // TestAStoppedPluginIsNotAFailure holds that the end of a session is told as such.
 func TestAStoppedPluginIsNotAFailure(t *testing.T) {
 	p := &runner{slots: make(chan struct{}, 1), timeout: long, lookup: os.LookupEnv}

@@ -30,10 +30,7 @@ type Sessions struct {
 func NewSessions(source Source, opts Options) *Sessions {
 	opts = opts.withDefaults()
 	return &Sessions{
-		source: source, opts: opts,
-		plugins: &runner{
-			slots: make(chan struct{}, opts.Plugin.Parallel), timeout: opts.Plugin.Timeout, lookup: opts.LookupEnv,
-		},
+		source: source, opts: opts, plugins: newRunner(opts.Plugin, opts.LookupEnv),
 		sessions:    map[types.NamespacedName]*Session{},
 		connections: map[string]*connection{},
 	}

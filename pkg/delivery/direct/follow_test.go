@@ -81,6 +81,18 @@ func (l *listed) lose(name string) {
 	delete(l.objects, name)
 }
 
+func (l *listed) object(name string) *sight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.objects[name]
+}
+
+func (l *listed) restore(version int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version = version
+}
+
 func (l *listed) lastOptions() metav1.ListOptions {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,9 +144,7 @@ func pass(d time.Duration) {
 func (o *onlooker) isSeen(t *testing.T, name string, within time.Duration) {
 	t.Helper()
 	pass(within)
-	o.listed.mu.Lock()
-	want := o.objects[name]
-	o.listed.mu.Unlock()
+	want := o.object(name)
 	got := o.view.get("", name)
 	if got == nil || got.ResourceVersion != want.ResourceVersion {
 		t.Errorf("after %s it is seen as %v, want version %s", within, got, want.ResourceVersion)
@@ -166,31 +176,34 @@ func TestPolledInstead(t *testing.T) {
 		"mute": {func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := follow(t, nil, tc.begin)
-				o.change("a")
-				o.isSeen(t, "a", 12*time.Second)
-				pass(tc.finds)
-				_, watches := o.counts()
-				for range 5 {
-					o.change("a")
-					o.isSeen(t, "a", 12*time.Second)
-				}
-				if _, now := o.counts(); now != watches {
-					t.Errorf("%d watches were tried while it is polled", now-watches)
-				}
-				if last := o.lastOptions(); last.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-					t.Errorf("the list asks for what the API server has not in its cache: %v", last)
-				}
-				pass(2 * watchRetry)
-				if _, now := o.counts(); now == watches {
-					t.Error("watching is not tried again")
-				}
-				if len(o.lines) != 1 {
-					t.Errorf("it is said %d times: %q", len(o.lines), o.lines)
-				}
-			})
+			synctest.Test(t, func(t *testing.T) { polledInstead(t, tc.begin, tc.finds) })
 		})
+	}
+}
+
+func polledInstead(t *testing.T, begin func(ctx context.Context) (watch.Interface, error), finds time.Duration) {
+	t.Helper()
+	o := follow(t, nil, begin)
+	o.change("a")
+	o.isSeen(t, "a", 12*time.Second)
+	pass(finds)
+	_, watches := o.counts()
+	for range 5 {
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+	}
+	if _, now := o.counts(); now != watches {
+		t.Errorf("%d watches were tried while it is polled", now-watches)
+	}
+	if last := o.lastOptions(); last.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		t.Errorf("the list asks for what the API server has not in its cache: %v", last)
+	}
+	pass(2 * watchRetry)
+	if _, now := o.counts(); now == watches {
+		t.Error("watching is not tried again")
+	}
+	if len(o.lines) != 1 {
+		t.Errorf("it is said %d times: %q", len(o.lines), o.lines)
 	}
 }
 
@@ -248,9 +261,7 @@ func TestRestored(t *testing.T) {
 		o := follow(t, NewWatchLimit(0), nil)
 		o.change("a")
 		o.isSeen(t, "a", 12*time.Second)
-		o.listed.mu.Lock()
-		o.version = 3
-		o.listed.mu.Unlock()
+		o.restore(3)
 		o.change("a")
 		o.isSeen(t, "a", 12*time.Second)
 	})

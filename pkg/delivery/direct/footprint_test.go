@@ -110,7 +110,7 @@ func TestFootprintServer(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
-	fmt.Println(server.URL) //nolint:forbidigo // the parent reads it
+	fmt.Println(server.URL) // the parent reads it
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	server.CloseClientConnections()
 }
@@ -200,6 +200,7 @@ type footprint struct {
 
 // measure connects to a cluster after the other, and waits until all are seen as far as a version.
 func (f *footprint) measure(b *testing.B, limit *WatchLimit, version string) {
+	b.Helper()
 	f.connections.Store(0)
 	memory, goroutines := heap(), runtime.NumGoroutine()
 	var all []*Cluster

@@ -42,6 +42,8 @@ type follower struct {
 	outlook *outlook
 	gvr     place
 	source  source
+	// failed tells that the last list has failed.
+	failed bool
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -89,26 +91,24 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// list brings the view up to date, and tells whether it was not. The first list asks for the latest; the others only for
-// what is no older than what was seen, which an API server has in its cache.
+// list brings the view up to date, and tells whether it was not. The first list, and one after a failure, asks for the
+// latest: a cluster that was restored from a backup may never come to the version that was seen. The others only ask for what
+// is no older than that, which an API server has in its cache.
 func (f *follower) list(ctx context.Context) (differs bool, err error) {
 	options := metav1.ListOptions{}
-	if version := f.view.at(); version != "" {
+	if version := f.view.at(); version != "" && !f.failed {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	objects, version, err := f.source.list(ctx, f.gvr, options)
-	if options.ResourceVersion != "" && unknownVersion(err) {
-		objects, version, err = f.source.list(ctx, f.gvr, metav1.ListOptions{})
-	}
-	if err != nil {
+	if f.failed = err != nil; f.failed {
 		return false, err
 	}
 	return f.view.replace(objects, version), nil
 }
 
-// unknownVersion tells that an API server has not come as far as a version: it is behind, or was restored from a backup.
+// unknownVersion tells that an API server cannot watch from a version: it has forgotten it, or has not come as far.
 func unknownVersion(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)

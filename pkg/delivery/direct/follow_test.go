@@ -263,7 +263,7 @@ func TestRestored(t *testing.T) {
 		o.isSeen(t, "a", 12*time.Second)
 		o.restore(3)
 		o.change("a")
-		o.isSeen(t, "a", 12*time.Second)
+		o.isSeen(t, "a", 15*time.Second)
 	})
 }
 

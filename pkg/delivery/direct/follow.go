@@ -40,7 +40,7 @@ type source interface {
 type follower struct {
 	view    *view
 	outlook *outlook
-	gvr     place
+	at      place
 	source  source
 	// failed tells that the last list has failed.
 	failed bool
@@ -57,7 +57,7 @@ func (f *follower) run(ctx context.Context) {
 	for listed := true; ctx.Err() == nil; {
 		if !listed {
 			if _, err := f.list(ctx); err != nil { // the cluster is away, which others tell
-				f.outlook.log.V(1).Info("cannot list", "resource", f.gvr.GroupResource(), "error", err.Error())
+				f.outlook.log.V(1).Info("cannot list", "resource", f.at.GroupResource(), "error", err.Error())
 				sleep(ctx, pauses.Step())
 				continue
 			}
@@ -73,7 +73,7 @@ func (f *follower) run(ctx context.Context) {
 		if listed = err == nil; listed || errors.Is(err, errPolled) {
 			continue
 		}
-		f.outlook.log.V(1).Info("watch ended", "resource", f.gvr.GroupResource(), "error", err.Error())
+		f.outlook.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
 		sleep(ctx, pauses.Step())
 	}
 }
@@ -101,7 +101,7 @@ func (f *follower) list(ctx context.Context) (differs bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	objects, version, err := f.source.list(ctx, f.gvr, options)
+	objects, version, err := f.source.list(ctx, f.at, options)
 	if f.failed = err != nil; f.failed {
 		return false, err
 	}
@@ -169,7 +169,7 @@ func (f *follower) begin(ctx context.Context, ended <-chan struct{}) (watch.Inte
 	watchCtx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(beginTimeout, cancel)
 	seconds := int64(watchTime.Seconds() * (1 + rand.Float64()))
-	w, err := f.source.watch(watchCtx, f.gvr, metav1.ListOptions{
+	w, err := f.source.watch(watchCtx, f.at, metav1.ListOptions{
 		ResourceVersion: f.view.at(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	switch {
@@ -205,7 +205,7 @@ func (f *follower) blame(ctx context.Context, why error) error {
 	if _, err := f.list(ctx); err != nil {
 		return err
 	}
-	f.outlook.failed(fmt.Errorf("cannot watch %s: %w", f.gvr.GroupResource(), why))
+	f.outlook.failed(fmt.Errorf("cannot watch %s: %w", f.at.GroupResource(), why))
 	return why
 }
 

@@ -35,7 +35,7 @@ type listed struct {
 	options metav1.ListOptions // of the last list
 }
 
-func (l *listed) list(_ context.Context, _ schema.GroupVersionResource, options metav1.ListOptions) (objects []*sight, version string, err error) {
+func (l *listed) list(_ context.Context, _ place, options metav1.ListOptions) (objects []*sight, version string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lists++
@@ -52,7 +52,7 @@ func (l *listed) list(_ context.Context, _ schema.GroupVersionResource, options 
 	return objects, strconv.Itoa(l.version), nil
 }
 
-func (l *listed) watch(ctx context.Context, _ schema.GroupVersionResource, _ metav1.ListOptions) (watch.Interface, error) {
+func (l *listed) watch(ctx context.Context, _ place, _ metav1.ListOptions) (watch.Interface, error) {
 	l.mu.Lock()
 	l.watches++
 	away := l.away
@@ -123,7 +123,7 @@ func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (wa
 	o := &onlooker{listed: &listed{begin: begin, version: 10, objects: map[string]*sight{}}}
 	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
 	o.follower = &follower{
-		view: newView(func(api.Component) {}), source: o.listed, gvr: configMaps(),
+		view: newView(func(api.Component) {}), source: o.listed, at: place{configMaps(), "team"},
 		outlook: &outlook{interval: DefaultPollInterval, limit: limit, log: log, turn: make(chan struct{}, 1)},
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
@@ -84,7 +83,11 @@ func TestFootprintServer(t *testing.T) {
 		if needsStatus(gvr) {
 			object, kind = o.Object, "List"
 		}
-		url := strings.ReplaceAll("/apis/"+gvr.Group+"/"+gvr.Version+"/"+gvr.Resource, "/apis//", "/api/")
+		url := strings.ReplaceAll("/apis/"+gvr.Group+"/"+gvr.Version+"/", "/apis//", "/api/")
+		if o.GetNamespace() != "" {
+			url += "namespaces/" + o.GetNamespace() + "/"
+		}
+		url += gvr.Resource
 		if lists[url] == nil {
 			lists[url] = map[string]any{"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "1000"}, "items": []any{}}
 		}
@@ -162,7 +165,7 @@ func startFootprintServer(b *testing.B) string {
 }
 
 // BenchmarkFootprint measures what a cluster costs that is watched or polled, with all that Serving and Kourier have; take
-// -benchtime=200x. A poll is of all resources.
+// -benchtime=200x. A poll is of all places.
 func BenchmarkFootprint(b *testing.B) {
 	inv := inventory{}
 	for _, it := range items(realBundle(b), "anchor") {
@@ -170,7 +173,7 @@ func BenchmarkFootprint(b *testing.B) {
 		e.Digest = it.digest
 		inv[e.id()] = e
 	}
-	f := &footprint{host: startFootprintServer(b), resources: inv.resources()}
+	f := &footprint{host: startFootprintServer(b), places: inv.places()}
 	b.Run("watched", func(b *testing.B) { f.measure(b, nil, "1001") }) // as far as the server's bookmark
 	b.Run("polled", func(b *testing.B) { f.measure(b, NewWatchLimit(0), "1000") })
 	b.Run("poll", func(b *testing.B) {
@@ -179,9 +182,9 @@ func BenchmarkFootprint(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			g := errgroup.Group{}
-			for _, gvr := range f.resources {
+			for _, at := range f.places {
 				g.Go(func() error {
-					_, _, err := c.list(b.Context(), gvr, metav1.ListOptions{})
+					_, _, err := c.list(b.Context(), at, metav1.ListOptions{})
 					return err
 				})
 			}
@@ -194,7 +197,7 @@ func BenchmarkFootprint(b *testing.B) {
 
 type footprint struct {
 	host        string
-	resources   []schema.GroupVersionResource
+	places      []place
 	connections atomic.Int32
 }
 
@@ -207,8 +210,8 @@ func (f *footprint) measure(b *testing.B, limit *WatchLimit, version string) {
 	for b.Loop() {
 		c := f.cluster(b, limit)
 		all = append(all, c)
-		for _, gvr := range f.resources {
-			for c.views.started[gvr].before(version) {
+		for _, at := range f.places {
+			for c.views.started[at].before(version) {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -217,7 +220,7 @@ func (f *footprint) measure(b *testing.B, limit *WatchLimit, version string) {
 	b.ReportMetric(per(heap()-memory), "kB-heap/cluster")
 	b.ReportMetric(per(float64(runtime.NumGoroutine()-goroutines)), "goroutines/cluster")
 	b.ReportMetric(per(float64(f.connections.Load())), "connections/cluster")
-	b.ReportMetric(float64(len(f.resources)), "resources/cluster")
+	b.ReportMetric(float64(len(f.places)), "places/cluster")
 	for _, c := range all {
 		c.Close()
 	}
@@ -248,8 +251,8 @@ func (f *footprint) cluster(b *testing.B, limit *WatchLimit) *Cluster {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, gvr := range f.resources {
-		if _, err := c.see(b.Context(), gvr); err != nil {
+	for _, at := range f.places {
+		if _, err := c.see(b.Context(), at); err != nil {
 			b.Fatal(err)
 		}
 	}

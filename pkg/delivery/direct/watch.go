@@ -65,7 +65,7 @@ func (c *Cluster) startView(at place) (*view, error) {
 	v := newView(c.changed)
 	v.stop = cancel
 	c.views.started[at] = v
-	f := &follower{view: v, outlook: &c.outlook, gvr: at, source: c}
+	f := &follower{view: v, outlook: &c.outlook, at: at, source: c}
 	go f.run(ctx)
 	return v, nil
 }

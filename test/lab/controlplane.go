@@ -98,7 +98,7 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 }
 
 func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string) error {
-	p, err := l.procs.Start(process.Spec{Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: []string{
+	args := []string{
 		"--etcd-servers=" + l.etcdURL, "--etcd-prefix=/" + c.Name,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
 		"--endpoint-reconciler-type=none", // it refuses loopback addresses
@@ -111,7 +111,14 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string) error
 		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceIPs.cidr(), "--allow-privileged",
 		// Tests need no protection from themselves, and one lab has few clients with many requests.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
-	}})
+	}
+	if l.opts.AuditLog {
+		if err := c.write("audit.yaml", []byte(auditPolicy)); err != nil {
+			return err
+		}
+		args = append(args, "--audit-policy-file=audit.yaml", "--audit-log-path="+auditLog)
+	}
+	p, err := l.procs.Start(process.Spec{Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: args})
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ const (
 	CLI                = "cli"
 	Knative            = "knative"
 	KnativeControllers = "knative-controllers"
+	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories it needs. No lab runs it
+	// by itself.
+	KnativeOperator = "knative-operator"
 )
 
 // Bin finds built programs.
@@ -309,7 +312,7 @@ func (b builder) goCommand(ctx context.Context, g group, args []string) ([]byte,
 	return out, nil
 }
 
-// copyStream joins YAML files of a module into one stream.
+// copyStream joins YAML files of a module into one stream, or copies its directories.
 func (b builder) copyStream(ctx context.Context, g group, to string) error {
 	dir, err := b.moduleDir(ctx, g, g.stream.module)
 	if err != nil {
@@ -317,11 +320,21 @@ func (b builder) copyStream(ctx context.Context, g group, to string) error {
 	}
 	var all bytes.Buffer
 	for _, p := range g.stream.paths {
-		content, err := os.ReadFile(filepath.Join(dir, p))
+		from := filepath.Join(dir, p)
+		if info, err := os.Stat(from); err == nil && info.IsDir() {
+			if err := os.CopyFS(filepath.Join(to, p), os.DirFS(from)); err != nil {
+				return fmt.Errorf("cannot copy a directory of %s: %w", g.stream.module, err)
+			}
+			continue
+		}
+		content, err := os.ReadFile(from)
 		if err != nil {
 			return fmt.Errorf("cannot read a file of %s: %w", g.stream.module, err)
 		}
 		fmt.Fprintf(&all, "---\n%s\n", content)
+	}
+	if all.Len() == 0 {
+		return nil
 	}
 	if err := os.WriteFile(to, all.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("cannot fill the cache: %w", err)

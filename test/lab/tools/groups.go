@@ -2,6 +2,8 @@
 
 package tools
 
+import "strings"
+
 // Versions of the programs that report them; the modules' go.mod files pin the same.
 const (
 	KubernetesVersion = "v1.35.4"
@@ -9,6 +11,7 @@ const (
 	ClusteradmVersion = "v1.3.1"
 	HelmVersion       = "v3.20.2"
 	kwokModule        = "sigs.k8s.io/kwok"
+	operatorModule    = "knative.dev/operator"
 )
 
 // program is one `go build`.
@@ -25,7 +28,8 @@ type group struct {
 	programs []program
 	// edits change single lines of dependencies before they are compiled.
 	edits []edit
-	// stream is files of a module that are copied into the cache as one YAML stream.
+	// stream is files of a module that are copied into the cache as one YAML stream. Directories are copied as they are, below
+	// one directory of the stream's name.
 	stream moduleFiles
 }
 
@@ -89,13 +93,18 @@ func groups() []group {
 			{name: "serving-controller", pkg: "knative.dev/serving/cmd/controller"},
 			{name: "eventing-controller", pkg: "knative.dev/eventing/cmd/controller"},
 		}},
+		{
+			name: "knative-operator", edits: loopbackOnly(),
+			programs: []program{{name: "knative-operator", pkg: operatorModule + "/cmd/operator"}},
+			stream:   moduleFiles{module: operatorModule, name: "knative-operator-files", paths: []string{"cmd/operator/kodata", "config/crd/bases"}},
+		},
 	}
 }
 
 // dir is the module directory of the group below the tools directory.
 func (g group) dir() string {
-	if g.name == "knative-controllers" {
-		return "knative"
+	if strings.HasPrefix(g.name, Knative+"-") {
+		return Knative
 	}
 	return g.name
 }

@@ -145,6 +145,10 @@ bench-footprint: releases ## Measure what a cluster costs that is watched or pol
 bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
 	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation 2
 
+.PHONY: bench-push
+bench-push: build ## Measure push mode against the Knative Operator on equal spokes; about 40 minutes (BENCH_FLAGS=-quick: 7).
+	cd test/e2e && go run ./cmd/benchpush $(BENCH_FLAGS)
+
 COUNT ?= 50
 PACKAGES ?= ./...
 .PHONY: deflake

@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestLab(t *testing.T) {
 }
 
 func holdsPromises(t *testing.T) {
-	l, err := New(t.Context(), Options{Spokes: 1, Log: os.Stderr})
+	l, err := New(t.Context(), Options{Spokes: 1, AuditLog: true, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +58,10 @@ func holdsPromises(t *testing.T) {
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(nodes.Items) != 1 {
 		t.Errorf("the credential shows %d nodes (%v), want 1", len(nodes.Items), err)
+	}
+	requests, err := l.Spokes[0].Requests()
+	if err != nil || !maps.Equal(requests, map[string]int{"list": 1}) {
+		t.Errorf("with the credential was asked %v (%v), want one list", requests, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)

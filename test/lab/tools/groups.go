@@ -94,7 +94,9 @@ func groups() []group {
 			{name: "eventing-controller", pkg: "knative.dev/eventing/cmd/controller"},
 		}},
 		{
-			name: "knative-operator", edits: loopbackOnly(),
+			name: "knative-operator", edits: append(loopbackOnly(), edit{ // any free port, so that two labs can run it
+				"knative.dev/pkg", "injection/sharedmain/main.go", "ServeHealthProbes(ctx, injection.HealthCheckDefaultPort)", "ServeHealthProbes(ctx, 0)",
+			}),
 			programs: []program{{name: "knative-operator", pkg: operatorModule + "/cmd/operator"}},
 			stream:   moduleFiles{module: operatorModule, name: "knative-operator-files", paths: []string{"cmd/operator/kodata", "config/crd/bases"}},
 		},

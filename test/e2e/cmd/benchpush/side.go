@@ -1,0 +1,187 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/process"
+	"open-cluster-management.io/knative-addon/test/lab/tools"
+)
+
+// side is one of the two that are compared: a manager and its hub.
+type side struct {
+	name string
+	lab  *lab.Lab
+	hub  *lab.Cluster
+	// component is the manager among the lab's components.
+	component string
+	// namespace is where the resources of a component have to be.
+	namespace func(api.Component) string
+	dynamic   dynamic.Interface
+	kube      kubernetes.Interface
+}
+
+// fleetNamespace has the ClusterProfiles.
+const fleetNamespace = "fleet"
+
+// settle is how long a manager is left alone after its start and after its work, so that nothing is under way.
+const settle = 5 * time.Second
+
+// startOurs installs the chart on the lab's hub and runs the manager under the chart's own ServiceAccount.
+func startOurs(ctx context.Context, l *lab.Lab) (*side, error) {
+	s := &side{
+		name: "ours", lab: l, hub: l.Hub, component: harness.Manager,
+		namespace: func(api.Component) string { return fleetNamespace },
+	}
+	providers, err := s.provider()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := harness.Install(ctx, l, harness.Options{Manager: []string{"--clusterprofile-provider-file=" + providers}}); err != nil {
+		return nil, err
+	}
+	return s, s.prepare(ctx, fleetNamespace)
+}
+
+// startTheirs runs the Knative Operator as administrator of a hub of its own, which needs no more than an API server.
+func startTheirs(ctx context.Context, l *lab.Lab) (*side, error) {
+	bin, err := tools.Build(ctx, tools.Set{tools.KnativeOperator}, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	hubs, err := l.AddLightSpokes(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{name: "the Knative Operator", lab: l, hub: hubs[0], component: tools.KnativeOperator, namespace: api.Component.InstallNamespace}
+	files := bin.Path("knative-operator-files")
+	if err := s.applyTheirs(ctx, filepath.Join(files, "config", "crd", "bases")); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, fleetNamespace, api.Serving.InstallNamespace(), api.Eventing.InstallNamespace()); err != nil {
+		return nil, err
+	}
+	return s, s.runTheirs(ctx, bin.Path(tools.KnativeOperator), filepath.Join(files, "cmd", "operator", "kodata"))
+}
+
+// applyTheirs applies the CRDs of the Knative Operator, and that of ClusterProfiles as the other hub has it.
+func (s *side) applyTheirs(ctx context.Context, dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		stream, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := s.hub.Apply(ctx, stream); err != nil {
+			return err
+		}
+	}
+	client, err := dynamic.NewForConfig(s.lab.Hub.Config)
+	if err != nil {
+		return err
+	}
+	if err := copyCRD(ctx, client, s.hub, profileResource().GroupResource().String()); err != nil {
+		return err
+	}
+	return s.hub.Apply(ctx, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: knative-operator}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config-logging, namespace: knative-operator}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config-observability, namespace: knative-operator}
+`))
+}
+
+func (s *side) runTheirs(ctx context.Context, program, kodata string) error {
+	providers, err := s.provider()
+	if err != nil {
+		return err
+	}
+	var ports [2]int
+	for i := range ports {
+		if ports[i], err = s.lab.Port(); err != nil {
+			return err
+		}
+	}
+	p, err := s.lab.Run(process.Spec{
+		Name: s.component, Path: program, Dir: s.lab.Dir,
+		Args: []string{"--kubeconfig=" + s.hub.Kubeconfig, "--clusterprofile-provider-file=" + providers, "--disable-ha"},
+		Env: []string{
+			"KO_DATA_PATH=" + kodata, "SYSTEM_NAMESPACE=knative-operator", "POD_NAME=knative-operator-0", "METRICS_DOMAIN=knative.dev/operator",
+			"CONFIG_LOGGING_NAME=config-logging", "CONFIG_OBSERVABILITY_NAME=config-observability", "METRICS_PROMETHEUS_HOST=127.0.0.1",
+			fmt.Sprintf("METRICS_PROMETHEUS_PORT=%d", ports[0]), fmt.Sprintf("PROFILING_PORT=%d", ports[1]),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return p.WaitReady(ctx, func(context.Context) error {
+		log, err := os.ReadFile(p.LogFile())
+		if n := strings.Count(string(log), "Started workers"); err == nil && n < 2 {
+			err = fmt.Errorf("%d of 2 controllers run", n)
+		}
+		return err
+	})
+}
+
+// provider writes the file of access providers: cluster-inventory-api's plugin that reads a token from a Secret.
+func (s *side) provider() (string, error) {
+	data, err := json.Marshal(map[string]any{"providers": []any{map[string]any{"name": plugin, "execConfig": map[string]any{
+		"apiVersion": "client.authentication.k8s.io/v1", "command": s.lab.Bin.Path(plugin), "provideClusterInfo": true,
+		"env": []any{map[string]any{"name": "KUBECONFIG", "value": s.hub.Kubeconfig}},
+	}}}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(s.lab.Dir, s.hub.Name+"-providers.json")
+	return file, os.WriteFile(file, data, 0o600)
+}
+
+// prepare makes namespaces and the clients of the hub.
+func (s *side) prepare(ctx context.Context, namespaces ...string) error {
+	for _, n := range namespaces {
+		if err := s.hub.Apply(ctx, fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", n)); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.dynamic, err = dynamic.NewForConfig(s.hub.Config); err != nil {
+		return err
+	}
+	s.kube, err = kubernetes.NewForConfig(s.hub.Config)
+	return err
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

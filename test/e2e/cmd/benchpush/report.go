@@ -51,7 +51,7 @@ type row struct {
 }
 
 func (r row) met() bool {
-	return r.goal == 0 || !r.ours.atLeast && r.theirs.number >= r.goal*r.ours.number
+	return r.goal == 0 || !r.ours.atLeast && r.theirs.number > 0 && r.theirs.number >= r.goal*r.ours.number
 }
 
 func (r row) ratio() string {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -53,7 +52,7 @@ func fleet(ctx context.Context, start func(context.Context, *lab.Lab) (*side, er
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = end(l, err) }()
 	s, err := start(ctx, l)
 	if err != nil {
 		return nil, err

@@ -106,8 +106,14 @@ func (s *side) isReady(ctx context.Context, component api.Component, name string
 
 // becomes waits until all resources are Ready, or not, and tells how long that took.
 func (s *side) becomes(ctx context.Context, want bool, component api.Component, names ...string) (time.Duration, error) {
+	said := time.Now()
 	return until(ctx, func(ctx context.Context) error {
-		for _, name := range names {
+		if time.Since(said) > heartbeat {
+			progress("waiting for Ready=%t of %d, among them %s", want, len(names), names[0])
+			said = time.Now()
+		}
+		for len(names) > 0 {
+			name := names[0]
 			ready, says, err := s.isReady(ctx, component, name)
 			if err != nil {
 				return err
@@ -115,6 +121,7 @@ func (s *side) becomes(ctx context.Context, want bool, component api.Component, 
 			if ready != want {
 				return fmt.Errorf("%s: Ready of %s %q should be %t: %s", s.name, component.Kind(), name, want, says)
 			}
+			names = names[1:]
 		}
 		return nil
 	})
@@ -138,6 +145,9 @@ func copyCRD(ctx context.Context, from dynamic.Interface, to *lab.Cluster, name 
 	}
 	return to.Apply(ctx, stream)
 }
+
+// heartbeat is how often a long wait says what it waits for.
+const heartbeat = 20 * time.Second
 
 // poll is how often a state is looked at: the error of every time.
 const poll = 20 * time.Millisecond

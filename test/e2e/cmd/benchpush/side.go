@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,6 +175,15 @@ func (s *side) prepare(ctx context.Context, namespaces ...string) error {
 	}
 	s.kube, err = kubernetes.NewForConfig(s.hub.Config)
 	return err
+}
+
+// end closes a lab. When something has failed it keeps the logs, and says where.
+func end(l *lab.Lab, failed error) error {
+	if failed != nil {
+		dir, err := l.KeepLogs()
+		progress("the logs of the lab's components are in %s (error %v)", dir, err)
+	}
+	return errors.Join(failed, l.Close())
 }
 
 // pause waits, unless ctx ends.

@@ -46,7 +46,7 @@ func oneSpoke(ctx context.Context, opts options) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = end(l, err) }()
 	p := &pair{opts: opts, spokes: [2]*lab.Cluster(l.Spokes)}
 	for i, start := range starts() {
 		if p.sides[i], err = start(ctx, l); err != nil {

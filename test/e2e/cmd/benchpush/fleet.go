@@ -14,15 +14,16 @@ import (
 
 // load is what a fleet of some size has cost.
 type load struct {
-	ready time.Duration // from the first apply to the last Ready, for the spokes that were new
+	ready value         // from the first apply to the last Ready, summed up over the steps
 	cpu   time.Duration // of the manager for all installations so far
 	rss   value
 }
 
 // fleetPatience is how long a manager may take for the spokes of one step.
-const fleetPatience = 15 * time.Minute
+const fleetPatience = 10 * time.Minute
 
-// fleets has each side install Serving on more and more light spokes, in a lab of its own.
+// fleets has each side install Serving on more and more light spokes, in a lab of its own. A side that does not finish a
+// step gets no more spokes.
 func fleets(ctx context.Context, opts options) ([]row, error) {
 	var loads [2][]load
 	for i, start := range starts() {
@@ -32,7 +33,7 @@ func fleets(ctx context.Context, opts options) ([]row, error) {
 		}
 	}
 	var rows []row
-	for i, n := range opts.spokes {
+	for i, n := range opts.spokes[:min(len(loads[0]), len(loads[1]))] {
 		ours, theirs := loads[0][i], loads[1][i]
 		of := "1 spoke"
 		if n > 1 {
@@ -41,7 +42,7 @@ func fleets(ctx context.Context, opts options) ([]row, error) {
 		rows = append(rows,
 			row{what: "CPU until Serving is Ready on " + of, ours: duration(ours.cpu), theirs: duration(theirs.cpu), unit: seconds},
 			row{what: "RSS with " + of, ours: ours.rss, theirs: theirs.rss, unit: megabytes, goal: goalMemory},
-			row{what: "time until all are Ready, up to " + of, ours: duration(ours.ready), theirs: duration(theirs.ready), unit: seconds},
+			row{what: "time until all are Ready, up to " + of, ours: ours.ready, theirs: theirs.ready, unit: seconds},
 		)
 	}
 	return rows, nil
@@ -69,11 +70,14 @@ func fleet(ctx context.Context, start func(context.Context, *lab.Lab) (*side, er
 		if err != nil {
 			return nil, err
 		}
-		all.ready += step.ready
-		all.cpu += step.cpu
-		all.rss = step.rss
+		all = load{
+			ready: value{number: all.ready.number + step.ready.number, atLeast: step.ready.atLeast}, cpu: all.cpu + step.cpu, rss: step.rss,
+		}
 		loads = append(loads, all)
-		progress("%s with %d spokes: %.1f s, CPU %.1f s, RSS %s", s.name, n, all.ready.Seconds(), all.cpu.Seconds(), all.rss.text(megabytes))
+		progress("%s with %d spokes: %s, CPU %.1f s, RSS %s", s.name, n, all.ready.text(seconds), all.cpu.Seconds(), all.rss.text(megabytes))
+		if all.ready.atLeast {
+			return loads, keepLogs(l)
+		}
 	}
 	return loads, nil
 }
@@ -102,10 +106,15 @@ func (s *side) grow(ctx context.Context, added []*lab.Cluster) (load, error) {
 			return load{}, err
 		}
 	}
-	if _, err := s.becomes(bounded, true, api.Serving, names...); err != nil {
+	_, err = s.becomes(bounded, true, api.Serving, names...)
+	if err != nil && (bounded.Err() == nil || ctx.Err() != nil) {
 		return load{}, err
 	}
-	ready := time.Since(start)
+	if err != nil {
+		progress("not all are Ready: %v", err)
+	}
+	ready := duration(time.Since(start))
+	ready.atLeast = err != nil
 	if err := pause(ctx, settle); err != nil {
 		return load{}, err
 	}

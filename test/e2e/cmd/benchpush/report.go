@@ -42,7 +42,7 @@ func (v value) text(unit string) string {
 	return text
 }
 
-// row is one line of the table. A goal is how many times less ours has to be; 0 is none.
+// row is one line of the table. A goal is how many times less ours has to be; with 0 it only has to come.
 type row struct {
 	what         string
 	ours, theirs value
@@ -51,7 +51,7 @@ type row struct {
 }
 
 func (r row) met() bool {
-	return r.goal == 0 || !r.ours.atLeast && r.theirs.number > 0 && r.theirs.number >= r.goal*r.ours.number
+	return !r.ours.atLeast && (r.goal == 0 || r.theirs.number > 0 && r.theirs.number >= r.goal*r.ours.number)
 }
 
 func (r row) ratio() string {
@@ -66,8 +66,10 @@ func (r row) ratio() string {
 
 func (r row) verdict() string {
 	switch {
-	case r.goal == 0:
+	case r.goal == 0 && r.met():
 		return ""
+	case r.goal == 0:
+		return "missed: it never came"
 	case r.met():
 		return fmt.Sprintf("%.0f: met", r.goal)
 	}

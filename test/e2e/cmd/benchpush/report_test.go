@@ -23,6 +23,7 @@ func TestReport(t *testing.T) {
 		"waiting for the other proves the goal":         {row: row{ours: value{number: 6}, theirs: unreached, unit: seconds, goal: 20}, want: "| x | 6.00 s | > 120.0 s | > 20.0 | 20: met |"},
 		"waiting for the other does not prove the goal": {row: row{ours: value{number: 12}, theirs: unreached, unit: seconds, goal: 20}, want: "| x | 12.0 s | > 120.0 s | > 10.0 | 20: missed |", miss: true},
 		"what never came misses its goal":               {row: row{ours: unreached, theirs: unreached, unit: seconds, goal: 20}, want: "| x | > 120.0 s | > 120.0 s | - | 20: missed |", miss: true},
+		"what never came is missed without a goal, too": {row: row{ours: unreached, theirs: number(60), unit: seconds}, want: "| x | > 120.0 s | 60.0 s | - | missed: it never came |", miss: true},
 		"nothing at all is less than anything":          {row: row{ours: number(0), theirs: number(500), goal: 50}, want: "| x | 0 | 500 | - | 50: met |"},
 		"nothing against nothing proves nothing":        {row: row{ours: number(0), theirs: number(0), goal: 50}, want: "| x | 0 | 0 | - | 50: missed |", miss: true},
 	}

@@ -177,13 +177,21 @@ func (s *side) prepare(ctx context.Context, namespaces ...string) error {
 	return err
 }
 
-// end closes a lab. When something has failed it keeps the logs, and says where.
+// end closes a lab. When something has failed it keeps the logs.
 func end(l *lab.Lab, failed error) error {
 	if failed != nil {
-		dir, err := l.KeepLogs()
-		progress("the logs of the lab's components are in %s (error %v)", dir, err)
+		failed = errors.Join(failed, keepLogs(l))
 	}
 	return errors.Join(failed, l.Close())
+}
+
+// keepLogs keeps the logs of a lab, and says where.
+func keepLogs(l *lab.Lab) error {
+	dir, err := l.KeepLogs()
+	if err == nil {
+		progress("the logs of the lab's components are in %s", dir)
+	}
+	return err
 }
 
 // pause waits, unless ctx ends.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -178,25 +177,27 @@ func (p *pair) rests(ctx context.Context) error {
 
 // repairs deletes a Deployment.
 func (p *pair) repairs(ctx context.Context) error {
-	return p.race(ctx, "a deleted Deployment is back", goalRepair, p.opts.repair, func(ctx context.Context, i int) (time.Duration, error) {
+	return p.race(ctx, "a deleted Deployment is back", goalRepair, p.opts.repair, func(ctx context.Context, limit time.Duration, i int) (value, error) {
 		client, err := kubernetes.NewForConfig(p.spokes[i].Config)
 		if err != nil {
-			return 0, err
+			return value{}, err
 		}
 		deployments := client.AppsV1().Deployments(api.Serving.InstallNamespace())
 		before, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
 		if err != nil {
-			return 0, err
+			return value{}, err
 		}
 		if err := deployments.Delete(ctx, before.Name, metav1.DeleteOptions{}); err != nil {
-			return 0, err
+			return value{}, err
 		}
-		return until(ctx, func(ctx context.Context) error {
-			d, err := deployments.Get(ctx, before.Name, metav1.GetOptions{})
-			if err == nil && d.UID == before.UID {
-				err = apierrors.NewNotFound(api.Serving.Resource().GroupResource(), before.Name)
-			}
-			return err
+		return within(ctx, limit, func(ctx context.Context) (time.Duration, error) {
+			return until(ctx, func(ctx context.Context) error {
+				d, err := deployments.Get(ctx, before.Name, metav1.GetOptions{})
+				if err == nil && d.UID == before.UID {
+					err = apierrors.NewNotFound(api.Serving.Resource().GroupResource(), before.Name)
+				}
+				return err
+			})
 		})
 	})
 }
@@ -214,44 +215,58 @@ func (p *pair) refused(ctx context.Context) error {
 }
 
 func (p *pair) notices(ctx context.Context, what string, leave, back func(string) error) error {
-	return p.race(ctx, what, goalDetect, p.opts.detect, func(bounded context.Context, i int) (time.Duration, error) {
+	return p.race(ctx, what, goalDetect, p.opts.detect, func(ctx context.Context, limit time.Duration, i int) (value, error) {
 		s, c := p.sides[i], p.spokes[i]
-		if _, err := s.becomes(bounded, true, api.Serving, c.Name); err != nil {
-			return 0, err
+		if err := s.returns(ctx, c); err != nil {
+			return value{}, err
 		}
 		if err := leave(c.Name + "-apiserver"); err != nil {
-			return 0, err
+			return value{}, err
 		}
-		took, slow := s.becomes(bounded, false, api.Serving, c.Name)
+		took, err := within(ctx, limit, func(ctx context.Context) (time.Duration, error) {
+			return s.becomes(ctx, false, api.Serving, c.Name)
+		})
+		if err != nil {
+			return value{}, err
+		}
 		if err := back(c.Name + "-apiserver"); err != nil {
-			return 0, err
+			return value{}, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, returnPatience)
-		defer cancel()
-		if _, err := s.becomes(ctx, true, api.Serving, c.Name); err != nil {
-			return 0, err
-		}
-		return took, slow
+		return took, s.returns(ctx, c)
 	})
 }
 
-// race measures ours, and then theirs for at least the patience and as long as the goal can be missed. What takes longer
-// has the waiting as its figure.
-func (p *pair) race(ctx context.Context, what string, goal float64, patience time.Duration, measure func(context.Context, int) (time.Duration, error)) error {
-	limits := [2]time.Duration{installPatience, patience}
-	var took [2]value
-	for i := range p.sides {
-		bounded, cancel := context.WithTimeout(ctx, limits[i])
-		d, err := measure(bounded, i)
-		late := errors.Is(bounded.Err(), context.DeadlineExceeded)
-		cancel()
-		if err != nil && (!late || ctx.Err() != nil) {
-			return err
-		}
-		took[i] = duration(d)
-		took[i].atLeast = err != nil
-		limits[1] = max(limits[1], time.Duration(goal*float64(d))+time.Second)
+// returns waits until Serving is Ready again.
+func (s *side) returns(ctx context.Context, c *lab.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, returnPatience)
+	defer cancel()
+	_, err := s.becomes(ctx, true, api.Serving, c.Name)
+	return err
+}
+
+// within bounds a measurement. What takes longer has the waiting as its figure.
+func within(ctx context.Context, limit time.Duration, measure func(context.Context) (time.Duration, error)) (value, error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	d, err := measure(bounded)
+	took := duration(d)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		took.atLeast, err = true, nil
 	}
-	p.add(row{what: what, ours: took[0], theirs: took[1], unit: seconds, goal: goal})
+	return took, err
+}
+
+// race measures ours, and then theirs for at least the patience and as long as the goal can be missed.
+func (p *pair) race(ctx context.Context, what string, goal float64, patience time.Duration, measure func(context.Context, time.Duration, int) (value, error)) error {
+	ours, err := measure(ctx, installPatience, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	enough := time.Duration(goal*ours.number*float64(time.Second)) + time.Second
+	theirs, err := measure(ctx, max(patience, enough), 1)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	p.add(row{what: what, ours: ours, theirs: theirs, unit: seconds, goal: goal})
 	return nil
 }

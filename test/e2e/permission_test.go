@@ -165,7 +165,7 @@ func (c *credential) bundle(t *testing.T, version string) *render.Bundle {
 // connect makes a connection that remembers nothing.
 func (c *credential) connect(t *testing.T) *direct.Cluster {
 	t.Helper()
-	cluster, err := direct.Connect(c.config, c.client, func(api.Component) {})
+	cluster, err := direct.Connect(c.config, c.client, direct.Options{Changed: func(api.Component) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,3 +114,17 @@ const (
 	// on the cluster, once the work agent has applied it again.
 	OrphanedAnnotation = Prefix + "orphaned"
 )
+
+// ScoresName is the name of the AddOnPlacementScore in the namespace of a cluster that has one of our add-ons.
+const ScoresName = "knative"
+
+// ClusterClaims by which a cluster says what is installed on it. They are found in the status of its ManagedCluster and among
+// the properties of its ClusterProfile.
+const (
+	// ServingVersionClaim is the exact version of Knative Serving.
+	ServingVersionClaim = "serving.version.knative.dev"
+	// EventingVersionClaim is the exact version of Knative Eventing.
+	EventingVersionClaim = "eventing.version.knative.dev"
+	// IngressClaim names the enabled ingresses of Serving as spec.ingress does, sorted, with an underscore between two.
+	IngressClaim = "ingress.knative.dev"
+)

@@ -16,6 +16,8 @@ type draft struct {
 	namespace string
 	spec      base.KComponentSpec
 	patches   []Patch
+	// ingresses are those that a KnativeServing enables.
+	ingresses []string
 	options   Options
 	allowed   kinds
 	objects   []*unstructured.Unstructured
@@ -58,6 +60,7 @@ func steps() []step {
 		{"drop-aggregated-rules", dropAggregatedRules},
 		{"trim-descriptions", trimDescriptions},
 		{"trim-examples", trimExamples},
+		{"add-claims", addClaims},
 	}
 }
 

@@ -81,6 +81,14 @@ func (i *Install) spec() base.KComponentSpec {
 	return &i.eventing.Spec.CommonSpec
 }
 
+// ingresses are the ingresses that a KnativeServing enables. What spec.manifests bring along instead nobody knows.
+func (i *Install) ingresses() []string {
+	if i.serving == nil || len(i.serving.Spec.Manifests) > 0 {
+		return nil
+	}
+	return ingressesOf(i.serving)
+}
+
 // resource is a deep copy of the CR as the operator's functions want it: in the namespace that it installs into, at
 // one exact version.
 func (i *Install) resource(version string) base.KComponent {

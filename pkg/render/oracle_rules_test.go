@@ -41,6 +41,7 @@ func oracleRules() []oracleRule {
 		{name: "queue-image-mirrored", explains: queueImageMirrored},
 		{name: "cluster-scope-restored", elsewhere: "TestClusterScope"},
 		{name: "patched", elsewhere: "TestPatches"},
+		{name: "claim-added"}, // counted where objects are paired
 	}
 }
 

@@ -50,6 +50,8 @@ func rank(gk schema.GroupKind) int {
 	case "cert-manager.io", "trust.cert-manager.io", "networking.istio.io", "security.istio.io",
 		"gateway.networking.k8s.io", "projectcontour.io":
 		return 82
+	case "cluster.open-cluster-management.io": // tells of all the others
+		return 90
 	}
 	return 60
 }

@@ -114,7 +114,7 @@ func (r *Renderer) render(ctx context.Context, j job) (*Bundle, error) {
 	}
 	d := &draft{
 		component: j.install.component, version: j.version, namespace: j.install.target, spec: j.install.spec(),
-		patches: j.install.patches, options: j.options, allowed: r.allowed, warnings: j.sources.warnings(),
+		patches: j.install.patches, ingresses: j.install.ingresses(), options: j.options, allowed: r.allowed, warnings: j.sources.warnings(),
 		objects: objects, store: r.store, users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
 	}
 	return d.finish()

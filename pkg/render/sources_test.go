@@ -231,7 +231,7 @@ func TestOwnManifests(t *testing.T) {
 	for _, o := range b.Objects() {
 		got = append(got, o.GetKind()+" "+o.GetName())
 	}
-	if diff := cmp.Diff([]string{"Namespace knative-serving", "ServiceAccount controller", "Deployment controller"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"Namespace knative-serving", "ServiceAccount controller", "Deployment controller", "ClusterClaim serving.version.knative.dev"}, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 	namespace := b.Foundation[0]

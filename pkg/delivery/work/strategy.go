@@ -29,6 +29,7 @@ func serverSideApplied() []workv1.ResourceIdentifier {
 		{Group: "networking.istio.io", Resource: "gateways"},
 		{Group: "security.istio.io", Resource: "peerauthentications"},
 		{Group: "projectcontour.io", Resource: "tlscertificatedelegations"},
+		{Group: "cluster.open-cluster-management.io", Resource: "clusterclaims"},
 	}
 	for i := range resources {
 		resources[i].Namespace, resources[i].Name = all, all

@@ -52,8 +52,12 @@ type Hub struct {
 	payloads, foundations workinformers.SharedInformerFactory
 	// revisions are ControllerRevisions with our label: the hub has many others.
 	revisions kubeinformers.SharedInformerFactory
-	profiles  *profiles
-	operator  *operator
+	// scores are the AddOnPlacementScores with our name: others score clusters too.
+	scores   clusterinformers.SharedInformerFactory
+	profiles *profiles
+	operator *operator
+
+	clusterClient clusterclient.Interface
 }
 
 // withoutManagedFields takes from objects what nobody here reads.
@@ -92,6 +96,10 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
 		addoninformers.WithTransform(withoutManagedFields))
 	h.clusters = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
+		clusterinformers.WithTransform(withoutManagedFields))
+	h.clusterClient = clusters
+	h.scores = clusterinformers.NewSharedInformerFactoryWithOptions(clusters, resync,
+		clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + api.ScoresName }),
 		clusterinformers.WithTransform(withoutManagedFields))
 	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(h.ConfigClient, resync)
 	h.payloads = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
@@ -181,6 +189,7 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.revisions.Start(ctx.Done())
 	h.addOns.Start(ctx.Done())
 	h.clusters.Start(ctx.Done())
+	h.scores.Start(ctx.Done())
 	h.configs.Start(ctx.Done())
 	h.payloads.Start(ctx.Done())
 	h.foundations.Start(ctx.Done())
@@ -203,6 +212,7 @@ func (h *Hub) synced() map[string]cache.InformerSynced {
 		"controllerrevisions.apps (ours)":                              h.revisionInformer().HasSynced,
 		"deployments.apps (the Knative Operator's)":                    h.operator.informer().HasSynced,
 		"managedclustersetbindings.cluster.open-cluster-management.io": clusters.V1beta2().ManagedClusterSetBindings().Informer().HasSynced,
+		"addonplacementscores.cluster.open-cluster-management.io":      h.scores.Cluster().V1alpha1().AddOnPlacementScores().Informer().HasSynced,
 		"placements.cluster.open-cluster-management.io":                clusters.V1beta1().Placements().Informer().HasSynced,
 		"placementdecisions.cluster.open-cluster-management.io":        clusters.V1beta1().PlacementDecisions().Informer().HasSynced,
 		"managedclustersets.cluster.open-cluster-management.io":        clusters.V1beta2().ManagedClusterSets().Informer().HasSynced,

@@ -26,6 +26,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
 	"open-cluster-management.io/knative-addon/pkg/controllers/revisions"
 	"open-cluster-management.io/knative-addon/pkg/controllers/rollback"
+	"open-cluster-management.io/knative-addon/pkg/controllers/scores"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -84,7 +85,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 			return err
 		}
 	}
-	return errors.Join(s.repair(), s.foundation(), s.guard(options.MaxRemoval))
+	return errors.Join(s.repair(), s.foundation(), s.guard(options.MaxRemoval), s.scores(renderer))
 }
 
 // framework runs addon-framework with our add-ons.
@@ -219,6 +220,20 @@ func (s *setup) guard(maxRemoval intstr.IntOrString) error {
 		Clusters:   clusters.V1().ManagedClusters().Informer(),
 		Placements: clusters.V1beta1().Placements().Informer(), Decisions: clusters.V1beta1().PlacementDecisions().Informer(),
 		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
+	})
+}
+
+func (s *setup) scores(renderer *render.Renderer) error {
+	hub, written := s.hub, s.hub.scores.Cluster().V1alpha1().AddOnPlacementScores()
+	addOns, clusters := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.clusters.Cluster().V1().ManagedClusters()
+	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
+	r := &scores.Reconciler{
+		AddOns: addOns.Lister(), Clusters: clusters.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
+		Scores: written.Lister(), Client: hub.clusterClient, Versions: renderer, Clock: clock.RealClock{},
+	}
+	return r.SetupWithManager(s.mgr, scores.Informers{
+		AddOns: addOns.Informer(), Clusters: clusters.Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
+		Scores: written.Informer(),
 	})
 }
 

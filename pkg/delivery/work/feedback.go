@@ -67,6 +67,20 @@ func workloadState(resource, namespace, name string, values []workv1.FeedbackVal
 	}
 }
 
+// RolledOut tells of each workload of a payload whether it runs what its spec says, as far as the agent has reported.
+func RolledOut(payload *workv1.ManifestWork) map[delivery.WorkloadKey]bool {
+	out := map[delivery.WorkloadKey]bool{}
+	for _, m := range payload.Status.ResourceStatus.Manifests {
+		if m.ResourceMeta.Kind != "Deployment" && m.ResourceMeta.Kind != "StatefulSet" {
+			continue
+		}
+		s := workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)
+		done, _ := s.RolledOut()
+		out[s.WorkloadKey] = done && s.Generation > 0 && !missing(m)
+	}
+	return out
+}
+
 func integer(values []workv1.FeedbackValue, name string) int64 {
 	for _, v := range values {
 		if v.Name == name && v.Value.Integer != nil {

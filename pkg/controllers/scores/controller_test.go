@@ -1,0 +1,193 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package scores
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterfake "open-cluster-management.io/api/client/cluster/clientset/versioned/fake"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	scorelisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1alpha1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+var now = time.Unix(1000000, 0)
+
+type bundled []string
+
+func (b bundled) Versions(api.Component) []string { return b }
+
+// hub is what a reconcile finds.
+type hub struct {
+	serving installation
+	cluster *clusterv1.ManagedCluster
+	written *clusterv1alpha1.AddOnPlacementScore
+}
+
+// newHub has complete on a cluster in sight, with the scores that belong to it.
+func newHub() *hub {
+	return &hub{
+		serving: complete(),
+		cluster: &clusterv1.ManagedCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster1"},
+			Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{{
+				Type: clusterv1.ManagedClusterConditionAvailable, Status: metav1.ConditionTrue,
+			}}},
+		},
+		written: &clusterv1alpha1.AddOnPlacementScore{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: api.ScoresName, UID: "scores", ResourceVersion: "1"},
+			Status: clusterv1alpha1.AddOnPlacementScoreStatus{
+				ValidUntil: &metav1.Time{Time: now.Add(validity)}, Scores: append(items(75, 100, 100), none()...),
+			},
+		},
+	}
+}
+
+// none are the scores of Eventing, which is not there.
+func none() []clusterv1alpha1.AddOnPlacementScoreItem {
+	return []clusterv1alpha1.AddOnPlacementScoreItem{{Name: "eventing-ready"}, {Name: "eventing-version"}, {Name: "eventing-rollout"}}
+}
+
+func indexerOf[T runtime.Object](t *testing.T, objects ...T) cache.Indexer {
+	t.Helper()
+	out := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, o := range objects {
+		if err := out.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func optional[T any](o *T) []*T {
+	if o == nil {
+		return nil
+	}
+	return []*T{o}
+}
+
+func TestReconcile(t *testing.T) {
+	scores := schema.GroupResource{Group: clusterv1alpha1.GroupName, Resource: "addonplacementscores"}
+	worst := append(items(75, 100, 100), none()...)
+	renew := renewIn("cluster1", now.Add(validity), now)
+	for name, tc := range map[string]struct {
+		reason string
+		change func(*hub)
+		fail   error
+		want   []string
+		status []clusterv1alpha1.AddOnPlacementScoreItem
+		wait   time.Duration
+	}{
+		"at rest": {reason: "Nothing is written until they are renewed.", wait: renew},
+		"to be renewed": {
+			reason: "They stay the same.",
+			change: func(h *hub) { h.written.Status.ValidUntil = &metav1.Time{Time: now.Add(renewal - spread)} },
+			want:   []string{"update status"}, status: worst,
+		},
+		"none yet": {
+			reason: "A status cannot be created.",
+			change: func(h *hub) { h.written = nil }, want: []string{"create"},
+		},
+		"without status": {
+			reason: "The first one is no news that has to last.",
+			change: func(h *hub) { h.written.Status = clusterv1alpha1.AddOnPlacementScoreStatus{} },
+			want:   []string{"update status"}, status: worst,
+		},
+		"something changes": {
+			reason: "It may be over in a moment.",
+			change: func(h *hub) { h.serving.payloads[0].Status.ResourceStatus.Manifests[0] = workload("activator", 0) }, wait: worsePause,
+		},
+		"the cluster is out of sight": {
+			reason: "Nothing is known, and nothing is renewed.",
+			change: func(h *hub) {
+				h.cluster.Status.Conditions[0].Status = metav1.ConditionUnknown
+				h.written.Status.ValidUntil = &metav1.Time{Time: now}
+			},
+		},
+		"the last add-on is gone": {
+			reason: "The scores go with it.",
+			change: func(h *hub) { h.serving.addOn, h.serving.foundation, h.serving.payloads = nil, nil, nil }, want: []string{"delete"},
+		},
+		"the add-on is handed over": {
+			reason: "There is another one in a moment.",
+			change: func(h *hub) { h.serving.addOn = nil }, wait: renew,
+		},
+		"no add-on, no scores": {
+			reason: "Clusters without Knative are not scored.",
+			change: func(h *hub) {
+				h.serving.addOn, h.serving.foundation, h.serving.payloads = nil, nil, nil
+				h.written = nil
+			},
+		},
+		"the cluster leaves": {
+			reason: "Its namespace takes no new objects.",
+			change: func(h *hub) { h.written, h.cluster.DeletionTimestamp = nil, &metav1.Time{Time: now} },
+		},
+		"the cache is behind": {
+			reason: "That is no fault.", fail: apierrors.NewConflict(scores, api.ScoresName, nil),
+			change: func(h *hub) { h.written.Status.ValidUntil = nil }, want: []string{"update status"}, wait: staleRetry,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub()
+			if tc.change != nil {
+				tc.change(h)
+			}
+			var got []string
+			var status []clusterv1alpha1.AddOnPlacementScoreItem
+			client := clusterfake.NewSimpleClientset()
+			client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				verb := a.GetVerb()
+				if a.GetSubresource() != "" {
+					verb += " " + a.GetSubresource()
+				}
+				got = append(got, verb)
+				if u, ok := a.(clienttesting.UpdateAction); ok && verb == "update status" && tc.fail == nil {
+					s := u.GetObject().(*clusterv1alpha1.AddOnPlacementScore)
+					if status = s.Status.Scores; !s.Status.ValidUntil.Time.Equal(now.Add(validity)) {
+						t.Errorf("they are valid until %s", s.Status.ValidUntil)
+					}
+				}
+				return true, &clusterv1alpha1.AddOnPlacementScore{}, tc.fail
+			})
+			r := &Reconciler{
+				AddOns:      addonlisters.NewManagedClusterAddOnLister(indexerOf(t, optional(h.serving.addOn)...)),
+				Clusters:    clusterlisters.NewManagedClusterLister(indexerOf(t, optional(h.cluster)...)),
+				Foundations: worklisters.NewManifestWorkLister(indexerOf(t, optional(h.serving.foundation)...)),
+				Payloads:    worklisters.NewManifestWorkLister(indexerOf(t, h.serving.payloads...)),
+				Scores:      scorelisters.NewAddOnPlacementScoreLister(indexerOf(t, optional(h.written)...)),
+				Client:      client, Versions: bundled(h.serving.versions), Clock: testclock.NewFakePassiveClock(now),
+			}
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cluster1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s Writes (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.status, status); diff != "" {
+				t.Errorf("%s Scores (-want +got):\n%s", tc.reason, diff)
+			}
+			if result.RequeueAfter != tc.wait {
+				t.Errorf("%s Looks again after %s, want %s", tc.reason, result.RequeueAfter, tc.wait)
+			}
+		})
+	}
+}

@@ -164,6 +164,9 @@ const (
 	// ReasonPlacementSettling means that the cluster came back into sight a moment ago and Placements may select it again.
 	// The condition is True.
 	ReasonPlacementSettling = "PlacementSettling"
+	// ReasonAwaitingReplacement means that Placements select other clusters instead, on which the add-on is not Available yet.
+	// The condition is True.
+	ReasonAwaitingReplacement = "AwaitingReplacement"
 	// ReasonMassRemoval means that more clusters are to lose the add-on within an hour than the manager allows without
 	// confirmation. The condition is True.
 	ReasonMassRemoval = "MassRemoval"
@@ -219,7 +222,7 @@ func Reasons() map[string][]string {
 		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
 		RemovalHeld: {
-			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonMassRemoval, ReasonHandedOver,
+			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonAwaitingReplacement, ReasonMassRemoval, ReasonHandedOver,
 			ReasonUserResourcesUnknown, ReasonPaused, ReasonRemovalAllowed,
 		},
 	}

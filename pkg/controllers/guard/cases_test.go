@@ -55,6 +55,18 @@ func TestReconcile(t *testing.T) {
 		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
 		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: "blue", Name: "c0"},
 	}}
+	moving := newHub(3).deleted(1).arriving(2, now.Add(-time.Minute))
+	moved := newHub(3).deleted(1).arriving(2, now.Add(-time.Minute))
+	moved.addOns[2].Status.Conditions = []metav1.Condition{{Type: addonv1beta1.ManagedClusterAddOnConditionAvailable, Status: metav1.ConditionTrue}}
+	made := newHub(3).deleted(1).arriving(2, now)
+	made.addOns = made.addOns[:2]
+	broken := newHub(3).deleted(1).arriving(2, now.Add(-3*time.Minute))
+	late := newHub(3).deleted(1).arriving(2, now)
+	late.addOns[0].DeletionTimestamp = &metav1.Time{Time: now.Add(-replacePatience)}
+	insisted := newHub(3).deleted(1).arriving(2, now)
+	insisted.addOns[0].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
+	counted := newHub(3).deleted(1).arriving(2, now)
+	counted.definition.Annotations[api.RemovalsAnnotation] = ledger{"uid00000": now}.String()
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *hub
@@ -120,6 +132,34 @@ func TestReconcile(t *testing.T) {
 		"disabled by hand": {
 			reason: "Each was asked for by name.",
 			hub:    disabled, want: []string{patched(0, allowed), patched(1, allowed), patched(2, allowed)},
+		},
+		"replaced by one that is not Available": {
+			reason: "It stays, and is not counted yet.",
+			hub:    moving, want: []string{told(0)}, wait: replacePatience - time.Minute,
+		},
+		"replaced by one that has no add-on yet": {
+			reason: "OCM makes it in a moment.",
+			hub:    made, want: []string{told(0)}, wait: replacePatience - time.Minute,
+		},
+		"replaced by one that is Available": {
+			reason: "Now it may go.",
+			hub:    moved, want: []string{definition + `{"annotations":{"removals":"16666:uid00000"}}`, patched(0, allowed)},
+		},
+		"another one has not been Available for long": {
+			reason: "It was not selected in the place of this one.",
+			hub:    broken, want: []string{definition + `{"annotations":{"removals":"16666:uid00000"}}`, patched(0, allowed)},
+		},
+		"the replacement does not become Available": {
+			reason: "A cluster under maintenance does not wait for ever.",
+			hub:    late, want: []string{definition + `{"annotations":{"removals":"16666:uid00000"}}`, patched(0, allowed)},
+		},
+		"confirmed while it is being replaced": {
+			reason: "The administrator knows.",
+			hub:    insisted, want: []string{patched(0, allowed)},
+		},
+		"killed after it was counted, and one arrives": {
+			reason: "What was decided is decided.",
+			hub:    counted, want: []string{patched(0, allowed)},
 		},
 		"wanted: told first": {
 			reason: "The add-on is seen to be handed over before its works are touched.",

@@ -136,8 +136,16 @@ func (r *Reconciler) brake(s *scope) error {
 	b.fleet = fleet
 	out := determineBraking(&b)
 	for _, id := range out.allowed {
-		byID[id].decision = allowed()
-		byID[id].decision.counted = true
+		p := byID[id]
+		if _, counted := b.removed[id]; !counted {
+			if wait := s.replaced(p); wait > 0 {
+				p.decision = replacing()
+				p.soon(wait)
+				continue
+			}
+		}
+		p.decision = allowed()
+		p.decision.counted = true
 	}
 	for _, id := range out.held {
 		byID[id].decision = massRemoval(s.component)

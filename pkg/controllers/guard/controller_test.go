@@ -121,6 +121,18 @@ func (h *hub) unselected() *hub {
 	return h
 }
 
+// arriving has the Placement select only the clusters from n on, whose add-ons were made then.
+func (h *hub) arriving(n int, made time.Time) *hub {
+	h.unselected()
+	for i, a := range h.addOns {
+		if i >= n {
+			a.CreationTimestamp = metav1.NewTime(made)
+			h.selects(a.Namespace)
+		}
+	}
+	return h
+}
+
 func (h *hub) manual() *hub {
 	h.definition.Spec.InstallStrategy = addonv1beta1.InstallStrategy{Type: addonv1beta1.AddonInstallStrategyManual}
 	return h

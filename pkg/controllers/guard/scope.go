@@ -34,6 +34,8 @@ type scope struct {
 	strategy   strategy
 	// selected are the clusters that Placements select.
 	selected sets.Set[string]
+	// arriving is since when clusters are selected on which the add-on is not Available yet.
+	arriving []time.Time
 	// leaving are the add-ons that are being deleted and wait for the guard, by cluster.
 	leaving []*pending
 	// handedOver are the foundations between two add-ons.
@@ -125,7 +127,7 @@ func (r *Reconciler) gatherSelected(s *scope) error {
 			}
 		}
 	}
-	return nil
+	return r.gatherArriving(s)
 }
 
 const (

@@ -42,22 +42,29 @@ func TestClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]string{}
-			for _, o := range b.Payload {
-				if o.GetKind() != "ClusterClaim" {
-					continue
-				}
-				if o.Class != Apply || o.Orphan || o.Resource.Resource != "clusterclaims" {
-					t.Errorf("%s is %s of resource %s, orphaned %t", o.ID(), o.Class, o.Resource, o.Orphan)
-				}
-				got[o.GetName()], _, _ = unstructured.NestedString(o.Object, "spec", "value")
-				if problems := validation.IsValidLabelValue(got[o.GetName()]); len(problems) > 0 {
-					t.Errorf("no Placement can select by %q: %v", got[o.GetName()], problems)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, claimsOf(t, b)); diff != "" {
 				t.Errorf("claims (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// claimsOf are the claims of a bundle. They are objects like any other, and Placements can select by their values.
+func claimsOf(t *testing.T, b *Bundle) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, o := range b.Payload {
+		if o.GetKind() != "ClusterClaim" {
+			continue
+		}
+		if o.Class != Apply || o.Orphan || o.Resource.Resource != "clusterclaims" {
+			t.Errorf("%s is %s of resource %s, orphaned %t", o.ID(), o.Class, o.Resource, o.Orphan)
+		}
+		value, _, _ := unstructured.NestedString(o.Object, "spec", "value")
+		if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+			t.Errorf("no Placement can select by %q: %v", value, problems)
+		}
+		out[o.GetName()] = value
+	}
+	return out
 }

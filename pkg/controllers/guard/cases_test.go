@@ -55,17 +55,17 @@ func TestReconcile(t *testing.T) {
 		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
 		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: "blue", Name: "c0"},
 	}}
-	moving := newHub(3).deleted(1).arriving(2, now.Add(-time.Minute))
-	moved := newHub(3).deleted(1).arriving(2, now.Add(-time.Minute))
+	moving := newHub(3).deleted(1).arriving(now.Add(-time.Minute))
+	moved := newHub(3).deleted(1).arriving(now.Add(-time.Minute))
 	moved.addOns[2].Status.Conditions = []metav1.Condition{{Type: addonv1beta1.ManagedClusterAddOnConditionAvailable, Status: metav1.ConditionTrue}}
-	made := newHub(3).deleted(1).arriving(2, now)
+	made := newHub(3).deleted(1).arriving(now)
 	made.addOns = made.addOns[:2]
-	broken := newHub(3).deleted(1).arriving(2, now.Add(-3*time.Minute))
-	late := newHub(3).deleted(1).arriving(2, now)
+	broken := newHub(3).deleted(1).arriving(now.Add(-3 * time.Minute))
+	late := newHub(3).deleted(1).arriving(now)
 	late.addOns[0].DeletionTimestamp = &metav1.Time{Time: now.Add(-replacePatience)}
-	insisted := newHub(3).deleted(1).arriving(2, now)
+	insisted := newHub(3).deleted(1).arriving(now)
 	insisted.addOns[0].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
-	counted := newHub(3).deleted(1).arriving(2, now)
+	counted := newHub(3).deleted(1).arriving(now)
 	counted.definition.Annotations[api.RemovalsAnnotation] = ledger{"uid00000": now}.String()
 	for name, tc := range map[string]struct {
 		reason string

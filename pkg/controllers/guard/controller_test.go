@@ -121,15 +121,11 @@ func (h *hub) unselected() *hub {
 	return h
 }
 
-// arriving has the Placement select only the clusters from n on, whose add-ons were made then.
-func (h *hub) arriving(n int, made time.Time) *hub {
-	h.unselected()
-	for i, a := range h.addOns {
-		if i >= n {
-			a.CreationTimestamp = metav1.NewTime(made)
-			h.selects(a.Namespace)
-		}
-	}
+// arriving has the Placement select only the last cluster, whose add-on was made then.
+func (h *hub) arriving(made time.Time) *hub {
+	last := h.addOns[len(h.addOns)-1]
+	last.CreationTimestamp = metav1.NewTime(made)
+	h.unselected().selects(last.Namespace)
 	return h
 }
 

@@ -3,6 +3,7 @@
 package scores
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,44 @@ func optional[T any](o *T) []*T {
 	return []*T{o}
 }
 
+// outcome is what a reconcile did.
+type outcome struct {
+	writes []string
+	status []clusterv1alpha1.AddOnPlacementScoreItem
+	wait   time.Duration
+}
+
+// reconcile runs one reconcile, in which every write fails when fail is set.
+func (h *hub) reconcile(t *testing.T, fail error) outcome {
+	t.Helper()
+	var out outcome
+	client := clusterfake.NewSimpleClientset()
+	client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		out.writes = append(out.writes, strings.TrimSpace(a.GetVerb()+" "+a.GetSubresource()))
+		if u, ok := a.(clienttesting.UpdateAction); ok && a.GetSubresource() == "status" && fail == nil {
+			status := u.GetObject().(*clusterv1alpha1.AddOnPlacementScore).Status
+			if out.status = status.Scores; !status.ValidUntil.Time.Equal(now.Add(validity)) {
+				t.Errorf("they are valid until %s", status.ValidUntil)
+			}
+		}
+		return true, &clusterv1alpha1.AddOnPlacementScore{}, fail
+	})
+	r := &Reconciler{
+		AddOns:      addonlisters.NewManagedClusterAddOnLister(indexerOf(t, optional(h.serving.addOn)...)),
+		Clusters:    clusterlisters.NewManagedClusterLister(indexerOf(t, optional(h.cluster)...)),
+		Foundations: worklisters.NewManifestWorkLister(indexerOf(t, optional(h.serving.foundation)...)),
+		Payloads:    worklisters.NewManifestWorkLister(indexerOf(t, h.serving.payloads...)),
+		Scores:      scorelisters.NewAddOnPlacementScoreLister(indexerOf(t, optional(h.written)...)),
+		Client:      client, Versions: bundled(h.serving.versions), Clock: testclock.NewFakePassiveClock(now),
+	}
+	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cluster1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.wait = result.RequeueAfter
+	return out
+}
+
 func TestReconcile(t *testing.T) {
 	scores := schema.GroupResource{Group: clusterv1alpha1.GroupName, Resource: "addonplacementscores"}
 	worst := append(items(75, 100, 100), none()...)
@@ -150,43 +189,15 @@ func TestReconcile(t *testing.T) {
 			if tc.change != nil {
 				tc.change(h)
 			}
-			var got []string
-			var status []clusterv1alpha1.AddOnPlacementScoreItem
-			client := clusterfake.NewSimpleClientset()
-			client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				verb := a.GetVerb()
-				if a.GetSubresource() != "" {
-					verb += " " + a.GetSubresource()
-				}
-				got = append(got, verb)
-				if u, ok := a.(clienttesting.UpdateAction); ok && verb == "update status" && tc.fail == nil {
-					s := u.GetObject().(*clusterv1alpha1.AddOnPlacementScore)
-					if status = s.Status.Scores; !s.Status.ValidUntil.Time.Equal(now.Add(validity)) {
-						t.Errorf("they are valid until %s", s.Status.ValidUntil)
-					}
-				}
-				return true, &clusterv1alpha1.AddOnPlacementScore{}, tc.fail
-			})
-			r := &Reconciler{
-				AddOns:      addonlisters.NewManagedClusterAddOnLister(indexerOf(t, optional(h.serving.addOn)...)),
-				Clusters:    clusterlisters.NewManagedClusterLister(indexerOf(t, optional(h.cluster)...)),
-				Foundations: worklisters.NewManifestWorkLister(indexerOf(t, optional(h.serving.foundation)...)),
-				Payloads:    worklisters.NewManifestWorkLister(indexerOf(t, h.serving.payloads...)),
-				Scores:      scorelisters.NewAddOnPlacementScoreLister(indexerOf(t, optional(h.written)...)),
-				Client:      client, Versions: bundled(h.serving.versions), Clock: testclock.NewFakePassiveClock(now),
-			}
-			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cluster1"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			got := h.reconcile(t, tc.fail)
+			if diff := cmp.Diff(tc.want, got.writes); diff != "" {
 				t.Errorf("%s Writes (-want +got):\n%s", tc.reason, diff)
 			}
-			if diff := cmp.Diff(tc.status, status); diff != "" {
+			if diff := cmp.Diff(tc.status, got.status); diff != "" {
 				t.Errorf("%s Scores (-want +got):\n%s", tc.reason, diff)
 			}
-			if result.RequeueAfter != tc.wait {
-				t.Errorf("%s Looks again after %s, want %s", tc.reason, result.RequeueAfter, tc.wait)
+			if got.wait != tc.wait {
+				t.Errorf("%s Looks again after %s, want %s", tc.reason, got.wait, tc.wait)
 			}
 		})
 	}

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // RenderedBundles renders the configuration that an add-on's status refers to. A bundle that is known is a look-up.
@@ -23,6 +25,9 @@ type RenderedBundles struct {
 	Source   *revision.Source
 	Renderer *render.Renderer
 	Options  render.Options
+	// Clusters and Deployments have what is a cluster's own.
+	Clusters    clusterlisters.ManagedClusterLister
+	Deployments *Deployments
 	// Foundations lists the works with api.FoundationLabel: they tell which version a cluster has.
 	Foundations worklisters.ManifestWorkLister
 	// Payloads lists the works with OCM's add-on label: they tell which configuration a cluster has.
@@ -38,7 +43,7 @@ func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.Manage
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	bundle, err := r.on(ctx, install, addon)
 	if err != nil {
 		return nil, err
 	}
@@ -66,25 +71,86 @@ func (r *RenderedBundles) install(addon *addonv1beta1.ManagedClusterAddOn) (*ren
 	return r.Source.Install(addon) // nothing is known to be delivered
 }
 
-// OfConfig is the bundle of a KnativeServing or KnativeEventing, whatever cluster it may come to.
-func (r *RenderedBundles) OfConfig(ctx context.Context, component api.Component, name types.NamespacedName) (*render.Bundle, error) {
-	install, err := r.Source.InstallOf(component, name)
+// on is the bundle of an Install on the cluster of an add-on. It looks only at what the Install refers to.
+func (r *RenderedBundles) on(ctx context.Context, install *render.Install, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	deployment, err := r.Deployments.Of(addon)
 	if err != nil {
+		return nil, err
+	}
+	if deployment == nil {
+		deployment = &noDeployment
+	}
+	var cluster *values.Cluster
+	if len(install.References()) > 0 {
+		managed, err := r.Clusters.Get(addon.Namespace)
+		switch {
+		case apierrors.IsNotFound(err):
+			cluster = values.None("there is no ManagedCluster " + addon.Namespace)
+		case err != nil:
+			return nil, fmt.Errorf("cannot get ManagedCluster %q: %w", addon.Namespace, err)
+		default:
+			cluster = values.OfManagedCluster(managed, deployment.Variables)
+		}
+	}
+	if install, err = install.On(cluster, deployment.Workloads); err != nil {
 		return nil, err
 	}
 	return r.Renderer.Render(ctx, install, r.Options)
 }
 
-// OfConfigFrom is the bundle of a KnativeServing or KnativeEventing on a cluster that has an installed version, or none when
-// that is empty. A version that the cluster cannot reach in one step is an error.
-func (r *RenderedBundles) OfConfigFrom(
-	ctx context.Context, component api.Component, name types.NamespacedName, installed string,
-) (*render.Bundle, error) {
-	bundle, err := r.OfConfig(ctx, component, name)
+// noDeployment is that of an add-on without an AddOnDeploymentConfig.
+var noDeployment Deployment //nolint:gochecknoglobals // a constant
+
+// Latest is the bundle of a KnativeServing or KnativeEventing as it is now, on the cluster of an add-on.
+func (r *RenderedBundles) Latest(ctx context.Context, name types.NamespacedName, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	install, err := r.Source.InstallOf(api.Component(addon.Name), name)
 	if err != nil {
 		return nil, err
 	}
-	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
+	return r.on(ctx, install, addon)
+}
+
+// Version is the version that a KnativeServing or KnativeEventing asks for, whatever cluster it may come to. It is an error
+// that the resource cannot be rendered; of one that uses values of clusters that is known of each cluster only.
+func (r *RenderedBundles) Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error) {
+	install, err := r.Source.InstallOf(component, name)
+	if err != nil {
+		return "", err
+	}
+	if len(install.References()) > 0 {
+		return r.Renderer.VersionOf(install)
+	}
+	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	if err != nil {
+		return "", err
+	}
+	return bundle.Version, nil
+}
+
+// Place is a cluster that something is installed on without a work agent.
+type Place struct {
+	// Installed is the version that it has; empty means none.
+	Installed string
+	Values    *values.Cluster
+}
+
+// OfConfigFrom is the bundle of a KnativeServing or KnativeEventing in a place. A version that it cannot reach in one step is
+// an error.
+func (r *RenderedBundles) OfConfigFrom(
+	ctx context.Context, component api.Component, name types.NamespacedName, place Place,
+) (*render.Bundle, error) {
+	install, err := r.Source.InstallOf(component, name)
+	if err != nil {
+		return nil, err
+	}
+	if install, err = install.On(place.Values, nil); err != nil {
+		return nil, err
+	}
+	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	if err != nil {
+		return nil, err
+	}
+	return bundle, r.Renderer.CheckMigration(bundle.Component, place.Installed, bundle.Version)
 }
 
 // installedVersion is the version that the cluster has, or is on its way to; empty when it has none.

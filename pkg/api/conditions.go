@@ -26,6 +26,10 @@ const (
 // cluster.
 const RemovalHeld = "RemovalHeld"
 
+// ValuesResolved is a condition of a ManagedClusterAddOn whose configuration uses values of its cluster: False when some are
+// missing. It is not there as long as none ever was.
+const ValuesResolved = "ValuesResolved"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then those that it sums up, in the
 // order in which they matter.
 func ConditionTypes() []string {
@@ -35,4 +39,4 @@ func ConditionTypes() []string {
 }
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.
-func AddOnConditionTypes() []string { return []string{RemovalHeld} }
+func AddOnConditionTypes() []string { return []string{ValuesResolved, RemovalHeld} }

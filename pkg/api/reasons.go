@@ -117,6 +117,9 @@ const (
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonValueMissing means that the spec uses values of its cluster that the cluster does not have; the message names
+	// them. The cluster keeps what it has. Also of ValuesResolved.
+	ReasonValueMissing = "ValueMissing"
 	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
 	ReasonUnknownVersion = "UnknownVersion"
 	// ReasonIngressNotBundled means that the archive has no such ingress for the version.
@@ -154,6 +157,12 @@ const (
 	ReasonWorkloadsAvailable = "WorkloadsAvailable"
 	// ReasonWorkloadsNotReady means that some do not; the message names them. The condition is False.
 	ReasonWorkloadsNotReady = "WorkloadsNotReady"
+)
+
+// Reasons of ValuesResolved, besides ReasonValueMissing.
+const (
+	// ReasonValuesFound means that the cluster has every value that its configuration uses. The condition is True.
+	ReasonValuesFound = "ValuesFound"
 )
 
 // Reasons of RemovalHeld.
@@ -215,12 +224,13 @@ func Reasons() map[string][]string {
 		InstallSucceeded: append([]string{
 			ReasonApplied, ReasonRendered, ReasonApplyFailed, ReasonAddOnMissing,
 			ReasonConfigNotFound, ReasonRevisionNotFound,
-			ReasonInvalidSpec, ReasonUnknownVersion, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
+			ReasonInvalidSpec, ReasonValueMissing, ReasonUnknownVersion, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
 			ReasonSecurityGuardNotBundled, ReasonRemoteManifestRefused, ReasonRemoteManifestUnavailable, ReasonKindNotAllowed,
 			ReasonPatchFailed, ReasonTooLarge, ReasonReleasesMissing, ReasonRenderFailed,
 			ReasonNotEligible,
 		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
+		ValuesResolved:       {ReasonValuesFound, ReasonValueMissing},
 		RemovalHeld: {
 			ReasonClusterUnavailable, ReasonPlacementSettling, ReasonAwaitingReplacement, ReasonMassRemoval, ReasonHandedOver,
 			ReasonUserResourcesUnknown, ReasonPaused, ReasonRemovalAllowed,

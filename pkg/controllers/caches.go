@@ -19,6 +19,7 @@ import (
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
@@ -146,6 +147,10 @@ func (h *Hub) Configs() map[api.Component]cache.GenericLister {
 	return out
 }
 
+func (h *Hub) deploymentConfigs() kubeinformers.GenericInformer {
+	return h.configs.ForResource(utils.AddOnDeploymentConfigGVR)
+}
+
 func (h *Hub) configIndexers() map[api.Component]cache.Indexer {
 	out := map[api.Component]cache.Indexer{}
 	for c, informer := range h.configInformers() {
@@ -222,6 +227,7 @@ func (h *Hub) synced() map[string]cache.InformerSynced {
 		"manifestworks.work.open-cluster-management.io":                h.payloads.Work().V1().ManifestWorks().Informer().HasSynced,
 		"manifestworks.work.open-cluster-management.io (ours)":         h.foundations.Work().V1().ManifestWorks().Informer().HasSynced,
 	}
+	out[utils.AddOnDeploymentConfigGVR.GroupResource().String()] = h.deploymentConfigs().Informer().HasSynced
 	for c, informer := range h.configInformers() {
 		out[schema.GroupResource{Group: api.Group, Resource: c.Resource().Resource}.String()] = informer.HasSynced
 	}

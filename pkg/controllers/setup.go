@@ -65,6 +65,7 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		mgr: mgr, hub: hub,
 		bundles: &addon.RenderedBundles{
 			Source: revision.NewSource(hub.Configs(), hub.revisionInformer().GetIndexer()), Renderer: renderer, Options: options.Render,
+			Clusters: clusters.V1().ManagedClusters().Lister(), Deployments: addon.NewDeployments(hub.deploymentConfigs().Lister()),
 			Foundations: hub.foundations.Work().V1().ManifestWorks().Lister(), Payloads: hub.payloads.Work().V1().ManifestWorks().Lister(),
 		},
 		finder: &target.Finder{
@@ -196,7 +197,7 @@ func (s *setup) foundation() error {
 		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
 		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
 		Sets: clusters.V1beta2().ManagedClusterSets().Informer(), Operators: hub.operator.informer(),
-		Revisions: hub.revisionInformer(),
+		Revisions: hub.revisionInformer(), Deployments: hub.deploymentConfigs().Informer(),
 	})
 }
 

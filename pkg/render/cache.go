@@ -9,11 +9,14 @@ import (
 	"sync"
 )
 
-const defaultCacheSize = 256
+// defaultCacheSize is more than the clusters of most hubs: a CR may use a value that each has for itself. Bundles that
+// differ in little share the rest.
+const defaultCacheSize = 4096
 
 // key is the identity of a bundle: what it is rendered from.
 type key struct {
 	content   [sha256.Size]byte
+	cluster   [sha256.Size]byte
 	remote    [sha256.Size]byte
 	version   string
 	namespace string

@@ -53,6 +53,9 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	if err := takeNamespaceAlias(spec); err != nil {
 		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
+	if in.references, in.mentioned, err = referencesOf(spec); err != nil {
+		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+	}
 	if err := in.setSpec(spec); err != nil {
 		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}

@@ -15,6 +15,8 @@ type Reason string
 const (
 	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
 	ReasonInvalidSpec Reason = api.ReasonInvalidSpec
+	// ReasonValueMissing means that the spec uses values which the cluster does not have; the message names them.
+	ReasonValueMissing Reason = api.ReasonValueMissing
 	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
 	ReasonUnknownVersion Reason = api.ReasonUnknownVersion
 	// ReasonVersionMigrationNotEligible means that the step from the installed version is too wide; the message lists

@@ -19,12 +19,12 @@ type Image struct {
 }
 
 // pinned is an image reference with a digest, wherever it stands in a text.
-const pinned = `[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`
+var pinned = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`) //nolint:gochecknoglobals // a constant
 
 // Images lists every image of the bundle: those of pods, those in the environment of Knative's controllers, and those
 // that Knative's ConfigMaps name for pods which Knative starts. It is sorted and has each once.
 func Images(b *Bundle) []Image {
-	c := imageCollector{pinned: regexp.MustCompile(pinned), users: map[string]map[string]bool{}}
+	c := imageCollector{users: map[string]map[string]bool{}}
 	for _, o := range b.Objects() {
 		if isFoundation(o.Unstructured) {
 			continue
@@ -50,9 +50,8 @@ func Images(b *Bundle) []Image {
 }
 
 type imageCollector struct {
-	pinned *regexp.Regexp
-	user   string
-	users  map[string]map[string]bool
+	user  string
+	users map[string]map[string]bool
 }
 
 func (c imageCollector) add(reference string) {
@@ -75,7 +74,7 @@ func (c imageCollector) configMap(u *unstructured.Unstructured) {
 		case strings.Contains(key, "image") || strings.Contains(u.GetName(), "image"):
 			c.add(value)
 		default:
-			for _, reference := range c.pinned.FindAllString(value, -1) {
+			for _, reference := range pinned.FindAllString(value, -1) {
 				c.add(reference)
 			}
 		}
@@ -101,7 +100,7 @@ func (c imageCollector) walk(value any) {
 			c.walk(nested)
 		}
 	case string:
-		for _, reference := range c.pinned.FindAllString(v, -1) {
+		for _, reference := range pinned.FindAllString(v, -1) {
 			c.add(reference)
 		}
 	}

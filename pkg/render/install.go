@@ -11,6 +11,7 @@ import (
 	"knative.dev/operator/pkg/apis/operator/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // Install is what one CR asks for: the typed resource, and the fields that the operator's Go types do not carry yet.
@@ -30,6 +31,14 @@ type Install struct {
 	eventing *v1beta1.KnativeEventing
 
 	content [sha256.Size]byte // of the spec that is rendered
+
+	// references are what the spec asks of a cluster, sorted, and mentioned tells that it has any or an escaped one. On sets
+	// values, one for each, and deployment; cluster is the identity of both, and zero without them.
+	references []values.Reference
+	mentioned  bool
+	values     []string
+	deployment *Deployment
+	cluster    [sha256.Size]byte
 }
 
 // Component is the component that the CR installs.

@@ -51,7 +51,7 @@ type Config struct {
 	// AllowedKinds are kinds, as "Kind.group" ("Kind" for the core group), that additional manifests and patches may
 	// deliver besides the kinds that Knative's own releases have. "*" allows every kind.
 	AllowedKinds []string
-	// CacheSize is how many bundles are kept; 0 means 256.
+	// CacheSize is how many bundles are kept; 0 means 4096.
 	CacheSize int
 }
 

@@ -80,8 +80,12 @@ func (r *Renderer) Source() string { return r.source }
 // CacheStats count what Render found and what it rendered.
 func (r *Renderer) CacheStats() CacheStats { return r.bundles.stats() }
 
-// Render is the bundle of the Install. Equal content gives the same *Bundle, which the caller must not change.
+// Render is the bundle of the Install. Equal content, with equal values of clusters where it uses any, gives the same
+// *Bundle, which the caller must not change.
 func (r *Renderer) Render(ctx context.Context, in *Install, opts Options) (*Bundle, error) {
+	if err := in.complete(); err != nil {
+		return nil, err
+	}
 	exact, err := r.VersionOf(in)
 	if err != nil {
 		return nil, err
@@ -91,7 +95,7 @@ func (r *Renderer) Render(ctx context.Context, in *Install, opts Options) (*Bund
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	k := key{content: in.content, remote: src.sum(), version: exact, namespace: in.target, options: opts}
+	k := key{content: in.content, cluster: in.cluster, remote: src.sum(), version: exact, namespace: in.target, options: opts}
 	return r.bundles.get(ctx, k, func() (*Bundle, error) {
 		j := job{install: in, version: exact, sources: src, options: opts}
 		// Others may wait for this bundle: that the first one stops waiting is no reason to fail them.
@@ -108,21 +112,26 @@ type job struct {
 }
 
 func (r *Renderer) render(ctx context.Context, j job) (*Bundle, error) {
+	var err error
+	if j.install, err = j.install.expanded(); err != nil {
+		return nil, err
+	}
 	objects, err := r.operatorOutput(ctx, j)
 	if err != nil {
 		return nil, err
 	}
 	d := &draft{
 		component: j.install.component, version: j.version, namespace: j.install.target, spec: j.install.spec(),
-		patches: j.install.patches, ingresses: j.install.ingresses(), options: j.options, allowed: r.allowed, warnings: j.sources.warnings(),
-		objects: objects, store: r.store, users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
+		patches: j.install.patches, ingresses: j.install.ingresses(), options: j.options, allowed: r.allowed,
+		warnings: append(j.sources.warnings(), j.install.deployment.warnings()...),
+		objects:  objects, store: r.store, users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
 	}
 	return d.finish()
 }
 
 // operatorOutput is what the Knative Operator would install.
 func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.Unstructured, error) {
-	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion}
+	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion, deployment: j.install.deployment}
 	switch cr := j.install.resource(j.version).(type) {
 	case *v1beta1.KnativeServing:
 		if err := r.catalog.checkServing(cr, j.version); err != nil {

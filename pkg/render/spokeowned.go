@@ -38,7 +38,7 @@ type scaler struct {
 func controllerScaled() map[string]scaler {
 	kafka := scaler{by: "kafka-controller"}
 	return map[string]scaler{
-		"pingsource-mt-adapter":    {by: "eventing-controller", fromZero: true},
+		pingAdapter:                {by: "eventing-controller", fromZero: true},
 		"kafka-broker-dispatcher":  kafka,
 		"kafka-source-dispatcher":  kafka,
 		"kafka-channel-dispatcher": kafka,
@@ -92,13 +92,16 @@ func dropScaledReplicas(d *draft) error {
 	return nil
 }
 
+// pingAdapter is the Deployment of PingSources.
+const pingAdapter = "pingsource-mt-adapter"
+
 // dropAdapterEnvironment leaves the environment of the PingSource adapter to the eventing controller. The controller
 // compares it by position, NAMESPACE and SYSTEM_NAMESPACE first, and replaces it whenever it differs: what is left here
 // must be the beginning of what it writes, or both would roll the Deployment for ever.
 func dropAdapterEnvironment(d *draft) error {
 	leading := []string{"NAMESPACE", "SYSTEM_NAMESPACE"}
 	d.each(func(u *unstructured.Unstructured) {
-		if !is(u, "apps", "Deployment") || u.GetName() != "pingsource-mt-adapter" {
+		if !is(u, "apps", "Deployment") || u.GetName() != pingAdapter {
 			return
 		}
 		eachContainer(u, func(c map[string]any) {

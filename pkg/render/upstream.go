@@ -32,6 +32,7 @@ var operatorMu sync.Mutex
 type operator struct {
 	dir        string
 	minVersion string
+	deployment *Deployment // may be nil
 }
 
 // stage is a step of the operator's pipeline: it changes the manifest.
@@ -65,7 +66,13 @@ func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]*u
 			return nil, err
 		}
 	}
-	long, short := splitByName(manifest.Resources())
+	objects := manifest.Resources() // copies
+	for n := range objects {
+		if err := o.deployment.apply(&objects[n]); err != nil {
+			return nil, err
+		}
+	}
+	long, short := splitByName(objects)
 	seen := &progress{resources: long}
 	err = guarded(func() error {
 		m, err := mf.ManifestFrom(mf.Slice(long), mf.UseClient(emptyCluster{}))
@@ -77,8 +84,8 @@ func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]*u
 	if err != nil {
 		return nil, err
 	}
-	objects, err := transformShort(short, cr, p.component)
-	return append(seen.done, objects...), err
+	rest, err := transformShort(short, cr, p.component)
+	return append(seen.done, rest...), err
 }
 
 // setEnvironment points the operator's functions to the release manifests. What they read from the environment else

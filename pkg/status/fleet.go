@@ -21,6 +21,8 @@ type Fleet struct {
 	// Clusters are the clusters whose add-on uses the resource, NotReady those of them on which it is not Available, Held
 	// those that keep it although it is being deleted there.
 	Clusters, NotReady, Held []string
+	// Incomplete are those that do not have every value which the resource uses.
+	Incomplete []string
 	// Paused tells that all of them stay as they are.
 	Paused bool
 }
@@ -33,6 +35,10 @@ func FleetConditions(in Fleet) []metav1.Condition {
 		api.DependenciesInstalled:    {metav1.ConditionTrue, api.ReasonNothingMissing, ""},
 		api.InstallSucceeded:         {metav1.ConditionTrue, api.ReasonRendered, ""},
 		api.DeploymentsAvailable:     {metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""},
+	}
+	if len(in.Incomplete) > 0 {
+		findings[api.InstallSucceeded] = Finding{metav1.ConditionFalse, api.ReasonValueMissing, fmt.Sprintf(
+			"values that this resource uses are missing on: %s; condition %s of their ManagedClusterAddOns names them", clusters(in.Incomplete), api.ValuesResolved)}
 	}
 	if in.Fault != nil {
 		findings[api.InstallSucceeded] = Finding{metav1.ConditionFalse, string(in.Fault.Reason), in.Fault.Message}

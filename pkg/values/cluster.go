@@ -136,7 +136,11 @@ func (e *MissingError) Error() string {
 		}
 		last = r.Source
 	}
-	text := fmt.Sprintf("cluster %q has no value for %s", e.cluster.name, strings.Join(names, ", "))
+	what := "the cluster"
+	if e.cluster.name != "" {
+		what = fmt.Sprintf("cluster %q", e.cluster.name)
+	}
+	text := what + " has no value for " + strings.Join(names, ", ")
 	if len(remedies) > 0 {
 		text += " (" + strings.Join(remedies, "; ") + ")"
 	}

@@ -13,6 +13,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // Clusters knows which resources are served here, and the clusters that they are installed on.
@@ -33,6 +34,8 @@ type Target struct {
 	Cluster *direct.Cluster
 	// Hub is the UID of the hub's namespace kube-system.
 	Hub types.UID
+	// Values are what a resource may use of the cluster.
+	Values *values.Cluster
 	// LookAgain is after how long somebody has to look whether the cluster is still there; 0 means that nobody has to, and
 	// that Look and Explain are nil.
 	LookAgain time.Duration

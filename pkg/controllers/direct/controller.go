@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
@@ -49,9 +50,8 @@ type Reconciler struct {
 
 // Bundles finds what is to be installed.
 type Bundles interface {
-	// OfConfigFrom is the bundle of a resource on a cluster that has an installed version; empty means none. A version that
-	// cannot be reached in one step is an error.
-	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, installed string) (*render.Bundle, error)
+	// OfConfigFrom is the bundle of a resource in a place. A version that it cannot reach in one step is an error.
+	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, place addon.Place) (*render.Bundle, error)
 }
 
 // installation is what is remembered of one.
@@ -125,11 +125,10 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 	if !held(config) { // the change of the resource brings it back here
 		return reconcile.Result{}, r.setFinalizers(ctx, config, append(slices.Clone(config.GetFinalizers()), api.DirectFinalizer))
 	}
-	i := r.installationOf(config, t)
 	in := &status.Installation{Held: true, Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}}
 	guarded, stop := t.guard(ctx)
 	defer stop()
-	result, err := r.sync(guarded, config, i, in)
+	result, err := r.sync(guarded, config, t, in)
 	if finding, ok := refusal(err, r.Clusters.Name(config), r.Component); ok {
 		in.Target, in.Held = finding, false
 		in.Bundle, in.Fault = nil, nil
@@ -153,13 +152,14 @@ func (r *Reconciler) outOfSight(ctx context.Context, config *unstructured.Unstru
 
 // sync brings the cluster to what the resource asks for and fills in what is known of it.
 func (r *Reconciler) sync(
-	ctx context.Context, config *unstructured.Unstructured, i *installation, in *status.Installation,
+	ctx context.Context, config *unstructured.Unstructured, t *Target, in *status.Installation,
 ) (reconcile.Result, error) {
+	i := r.installationOf(config, t)
 	installed, err := i.Version(ctx, installNamespace(r.Component, config))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.Bundle, err = r.Bundles.OfConfigFrom(ctx, r.Component, nameOf(config), installed)
+	in.Bundle, err = r.Bundles.OfConfigFrom(ctx, r.Component, nameOf(config), addon.Place{Installed: installed, Values: t.Values})
 	if errors.As(err, &in.Fault) {
 		in.Bundle = nil
 		return reconcile.Result{}, nil

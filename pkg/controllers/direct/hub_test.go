@@ -28,6 +28,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
@@ -137,7 +138,7 @@ func (w *world) anchored(owner string, hub types.UID) {
 }
 
 // OfConfigFrom implements Bundles.
-func (w *world) OfConfigFrom(context.Context, api.Component, types.NamespacedName, string) (*render.Bundle, error) {
+func (w *world) OfConfigFrom(context.Context, api.Component, types.NamespacedName, addon.Place) (*render.Bundle, error) {
 	if w.err != nil {
 		return nil, w.err
 	}

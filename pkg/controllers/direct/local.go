@@ -11,6 +11,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // Local is the hub as a cluster to install on.
@@ -50,7 +51,7 @@ func (l *Local) Of(ctx context.Context, _ *unstructured.Unstructured) (*Target, 
 	if err != nil {
 		return nil, err
 	}
-	return &Target{Cluster: l.Cluster, Hub: hub}, nil
+	return &Target{Cluster: l.Cluster, Hub: hub, Values: values.None("the hub itself has no values")}, nil
 }
 
 // Forget implements Clusters.

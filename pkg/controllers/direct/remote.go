@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -21,6 +22,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // Remote are the clusters of ClusterProfiles, reached through their access providers.
@@ -107,7 +109,14 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	if !result.Resolved() {
 		return nil, &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
 	}
-	c, err := r.connect(config, result.Target.Profile)
+	profile, err := r.Finder.Profiles.Get(result.Target.Profile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ClusterProfile %q: %w", result.Target.Profile, err)
+	}
+	if profile == nil {
+		return nil, fmt.Errorf("cannot get ClusterProfile %q: it was deleted a moment ago", result.Target.Profile)
+	}
+	c, err := r.connect(config, profile)
 	if err != nil {
 		return nil, r.unreachable(err, nil)
 	}
@@ -121,7 +130,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 		return nil, err
 	}
 	return &Target{
-		Cluster: c.cluster, Hub: hub, LookAgain: heartbeat,
+		Cluster: c.cluster, Hub: hub, Values: values.OfClusterProfile(profile), LookAgain: heartbeat,
 		Look: func(ctx context.Context) error { return r.look(ctx, c) },
 		Explain: func(err error) (*UnreachableError, bool) {
 			var unreachable *UnreachableError
@@ -149,11 +158,8 @@ func (r *Remote) unreachable(err error, s *access.Session) error {
 }
 
 // connect is the connection of a ClusterProfile, made anew when anything has changed that it is made from.
-func (r *Remote) connect(config *unstructured.Unstructured, name types.NamespacedName) (*connection, error) {
-	profile, err := r.Finder.Profiles.Get(name)
-	if err != nil {
-		return nil, fmt.Errorf("cannot get ClusterProfile %q: %w", name, err)
-	}
+func (r *Remote) connect(config *unstructured.Unstructured, profile *clusterinventoryv1alpha1.ClusterProfile) (*connection, error) {
+	name := types.NamespacedName{Namespace: profile.Namespace, Name: profile.Name}
 	session, err := r.Sessions.For(profile)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ package foundation
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -37,6 +41,8 @@ type Informers struct {
 	Operators cache.SharedIndexInformer
 	// Revisions are what add-ons may be waiting for.
 	Revisions cache.SharedIndexInformer
+	// Deployments are AddOnDeploymentConfigs.
+	Deployments cache.SharedIndexInformer
 }
 
 // workers is how many add-ons are served at a time: what one waits for is the hub's API server.
@@ -47,7 +53,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("foundation").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(watch(in.AddOns, sameKey)).
-		WatchesRawSource(watch(in.Clusters, addOnsOfCluster)).
+		WatchesRawSource(watch(in.Clusters, addOnsOfCluster, clusterChanged())).
+		WatchesRawSource(watch(in.Deployments, r.addOnsOfDeployment, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(watch(in.Profiles, addOnsOfCluster)). // a profile has the name of its cluster
 		WatchesRawSource(watch(in.Bindings, r.addOnsInstalledFor)).
 		WatchesRawSource(watch(in.Sets, r.addOnsInstalledFor)).
@@ -71,6 +78,22 @@ func watch(informer cache.SharedIndexInformer, requests handler.MapFunc, predica
 // specChanged passes over what only changes the status: a configuration may be that of a thousand clusters.
 func specChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// clusterChanged passes over what no add-on depends on: the agents of thousands of clusters report their capacity and their
+// versions. What is left are acceptance, conditions and leaving, and what configurations may use: labels and claims.
+func clusterChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*clusterv1.ManagedCluster)
+		after, ok2 := e.ObjectNew.(*clusterv1.ManagedCluster)
+		if !ok1 || !ok2 {
+			return true
+		}
+		return before.Generation != after.Generation || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+			!slices.Equal(before.Status.ClusterClaims, after.Status.ClusterClaims) ||
+			!slices.Equal(before.Status.Conditions, after.Status.Conditions)
+	}}
 }
 
 // created passes over what changes or goes.
@@ -118,6 +141,14 @@ func (r *Reconciler) addOnsOfConfig(component api.Component) handler.MapFunc {
 			return ok && a.Name == component.AddOnName() && config == client.ObjectKeyFromObject(o)
 		})
 	}
+}
+
+// addOnsOfDeployment finds the add-ons that an AddOnDeploymentConfig is of.
+func (r *Reconciler) addOnsOfDeployment(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		desired := addon.DeploymentConfigOf(a)
+		return desired != nil && desired.Namespace == o.GetNamespace() && desired.Name == o.GetName()
+	})
 }
 
 // addOnsOfRevision finds the add-ons that are to have what a revision holds: OCM may have referred to it before it was

@@ -26,6 +26,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result
 	if !target.Resolved() {
 		conditions[0].Status, conditions[0].Reason, conditions[0].Message = metav1.ConditionFalse, target.Reason, target.Message
 	}
+	if c := valuesResolved(s, fault); c != nil {
+		conditions = append(conditions, *c)
+	}
 	switch {
 	case fault == nil:
 		conditions = append(conditions, metav1.Condition{
@@ -38,6 +41,22 @@ func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result
 		})
 	}
 	return r.setConditions(ctx, s, conditions)
+}
+
+// valuesResolved tells whether the cluster has the values that its configuration uses. An add-on on which none was ever
+// missing has no such condition; nil leaves it as it is.
+func valuesResolved(s *scope, fault *render.Error) *metav1.Condition {
+	switch {
+	case fault != nil && fault.Reason == render.ReasonValueMissing:
+		return &metav1.Condition{Type: api.ValuesResolved, Status: metav1.ConditionFalse, Reason: api.ReasonValueMissing, Message: fault.Message}
+	case fault == nil && apimeta.FindStatusCondition(s.addon.Status.Conditions, api.ValuesResolved) != nil:
+		return &metav1.Condition{
+			Type: api.ValuesResolved, Status: metav1.ConditionTrue, Reason: api.ReasonValuesFound,
+			Message: "the cluster has every value that its configuration uses",
+		}
+	default:
+		return nil
+	}
 }
 
 // reportRemoval tells on an add-on whose removal was allowed whether anything keeps it still.

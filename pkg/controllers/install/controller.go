@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
@@ -60,8 +61,10 @@ type Reconciler struct {
 // Bundles finds what is to be installed.
 type Bundles interface {
 	addon.Bundles
-	// OfConfig is the bundle of a resource, whatever cluster it may come to.
-	OfConfig(ctx context.Context, component api.Component, name types.NamespacedName) (*render.Bundle, error)
+	// Latest is the bundle of a resource as it is now, on the cluster of an add-on.
+	Latest(ctx context.Context, name types.NamespacedName, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error)
+	// Version is the version that a resource asks for, whatever cluster it may come to. Its errors say what is wrong.
+	Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error)
 }
 
 const (

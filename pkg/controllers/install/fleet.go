@@ -72,13 +72,13 @@ func (r *Reconciler) fleet(ctx context.Context, s *scope) (status.Fleet, error) 
 		if apimeta.IsStatusConditionTrue(addOn.Status.Conditions, api.RemovalHeld) {
 			out.Held = append(out.Held, addOn.Namespace)
 		}
+		if apimeta.IsStatusConditionFalse(addOn.Status.Conditions, api.ValuesResolved) {
+			out.Incomplete = append(out.Incomplete, addOn.Namespace)
+		}
 	}
-	bundle, err := r.Bundles.OfConfig(ctx, r.Component, nameOf(s))
+	out.Version, err = r.Bundles.Version(ctx, r.Component, nameOf(s))
 	if err != nil && !errors.As(err, &out.Fault) {
 		return out, err
-	}
-	if err == nil {
-		out.Version = bundle.Version
 	}
 	return out, nil
 }

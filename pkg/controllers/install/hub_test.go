@@ -236,12 +236,21 @@ func (h *hub) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*rende
 	return h.bundle, nil
 }
 
-// OfConfig implements Bundles.
-func (h *hub) OfConfig(ctx context.Context, _ api.Component, _ types.NamespacedName) (*render.Bundle, error) {
+// Latest implements Bundles.
+func (h *hub) Latest(ctx context.Context, _ types.NamespacedName, _ *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	if h.current != nil || h.currentErr != nil {
 		return h.current, h.currentErr
 	}
 	return h.Bundle(ctx, nil)
+}
+
+// Version implements Bundles.
+func (h *hub) Version(ctx context.Context, _ api.Component, name types.NamespacedName) (string, error) {
+	bundle, err := h.Latest(ctx, name, nil)
+	if err != nil {
+		return "", err
+	}
+	return bundle.Version, nil
 }
 
 // PausedBy implements addon.Pauses.

@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (in *status.Installa
 
 // isCurrent tells that a bundle is what the resource asks for now.
 func (r *Reconciler) isCurrent(ctx context.Context, s *scope, bundle *render.Bundle) bool {
-	current, err := r.Bundles.OfConfig(ctx, r.Component, nameOf(s))
+	current, err := r.Bundles.Latest(ctx, nameOf(s), s.addOn)
 	return err == nil && current.Digest == bundle.Digest
 }
 

@@ -1,0 +1,204 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Deployment is where and how the workloads of Knative run on a cluster, as its administrator wants it. It goes into the
+// release manifests before anything of the CR does, so that the CR wins where both say something. It does not change
+// after NewDeployment made it.
+type Deployment struct {
+	spec DeploymentSpec
+	sum  [sha256.Size]byte
+}
+
+// DeploymentSpec is what a Deployment says.
+type DeploymentSpec struct {
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	// Mirrors replace the beginning of images; of several that match, the last one counts.
+	Mirrors []Mirror
+	// HTTPProxy, HTTPSProxy and NoProxy become the variables of these names.
+	HTTPProxy, HTTPSProxy, NoProxy string
+	// CABundle tells that a CA of the proxy was given, which is not delivered.
+	CABundle bool
+}
+
+// Mirror is where images come from instead. An empty Source is that of all images, whose last part follows Mirror then.
+type Mirror struct{ Source, Mirror string }
+
+// NewDeployment is a Deployment, nil when the spec says nothing.
+func NewDeployment(spec DeploymentSpec) *Deployment {
+	spec.Mirrors = slices.DeleteFunc(slices.Clone(spec.Mirrors), func(m Mirror) bool { return m.Mirror == "" })
+	proxy := cmp.Or(spec.HTTPProxy, spec.HTTPSProxy, spec.NoProxy)
+	if len(spec.NodeSelector)+len(spec.Tolerations)+len(spec.Mirrors) == 0 && proxy == "" && !spec.CABundle {
+		return nil
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		panic("cannot marshal what is made of texts: " + err.Error())
+	}
+	return &Deployment{spec: spec, sum: sha256.Sum256(data)}
+}
+
+func (d *Deployment) warnings() []string {
+	if d == nil || !d.spec.CABundle {
+		return nil
+	}
+	return []string{"proxyConfig.caBundle of the AddOnDeploymentConfig is not delivered: Knative has no place for it; name a ConfigMap or " +
+		"Secret with the CA in spec.controller-custom-certs"}
+}
+
+// apply changes one object of the manifests.
+func (d *Deployment) apply(u *unstructured.Unstructured) error {
+	if d == nil {
+		return nil
+	}
+	d.mirror(u)
+	pod, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec")
+	template, ok := pod.(map[string]any)
+	if !found || !ok || !runsPods(u) {
+		return nil
+	}
+	d.place(template)
+	if u.GetName() != pingAdapter { // whose environment is the eventing controller's
+		eachContainer(u, d.setProxy)
+	}
+	return d.tolerate(template)
+}
+
+// runsPods tells that an object of a release has a template for pods.
+func runsPods(u *unstructured.Unstructured) bool {
+	return isWorkload(u) || is(u, "apps", "DaemonSet") || is(u, "batch", "Job")
+}
+
+func (d *Deployment) place(template map[string]any) {
+	if len(d.spec.NodeSelector) == 0 {
+		return
+	}
+	selector, _ := template["nodeSelector"].(map[string]any)
+	if selector == nil {
+		selector = map[string]any{}
+	}
+	for key, value := range d.spec.NodeSelector {
+		selector[key] = value // as unstructured objects have it
+	}
+	template["nodeSelector"] = selector
+}
+
+func (d *Deployment) tolerate(template map[string]any) error {
+	tolerations, _ := template["tolerations"].([]any)
+	for i := range d.spec.Tolerations {
+		t, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.spec.Tolerations[i])
+		if err != nil {
+			return refuse(ReasonInternal, "cannot render a toleration: %w", err)
+		}
+		tolerations = append(tolerations, t)
+	}
+	if len(tolerations) > 0 {
+		template["tolerations"] = tolerations
+	}
+	return nil
+}
+
+func (d *Deployment) setProxy(container map[string]any) {
+	env, _ := container["env"].([]any)
+	for _, v := range []struct{ name, value string }{
+		{"HTTP_PROXY", d.spec.HTTPProxy}, {"HTTPS_PROXY", d.spec.HTTPSProxy}, {"NO_PROXY", d.spec.NoProxy},
+	} {
+		if v.value != "" && !slices.ContainsFunc(env, func(e any) bool { return variable(e) == v.name }) {
+			env = append(env, map[string]any{"name": v.name, "value": v.value})
+		}
+	}
+	if len(env) > 0 {
+		container["env"] = env
+	}
+}
+
+// mirror replaces every image of an object, wherever Images finds one.
+func (d *Deployment) mirror(u *unstructured.Unstructured) {
+	if len(d.spec.Mirrors) == 0 || isFoundation(u) {
+		return
+	}
+	if is(u, "", "ConfigMap") {
+		data, _ := u.Object["data"].(map[string]any)
+		for key, value := range data {
+			text, ok := value.(string)
+			if !ok || strings.HasPrefix(key, "_") {
+				continue
+			}
+			if strings.Contains(key, "image") || strings.Contains(u.GetName(), "image") {
+				data[key] = d.mirrored(text)
+			} else {
+				data[key] = d.mirroredWithin(text)
+			}
+		}
+		return
+	}
+	d.mirrorFields(u.Object)
+}
+
+func (d *Deployment) mirrorFields(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		names := strings.Contains(strings.ToUpper(stringOf(v["name"])), "IMAGE")
+		for key, nested := range v {
+			text, isText := nested.(string)
+			switch {
+			case !isText:
+				d.mirrorFields(nested)
+			case key == "image", key == "value" && names:
+				v[key] = d.mirrored(text)
+			default:
+				v[key] = d.mirroredWithin(text)
+			}
+		}
+	case []any:
+		for i, nested := range v {
+			if text, ok := nested.(string); ok {
+				v[i] = d.mirroredWithin(text)
+			} else {
+				d.mirrorFields(nested)
+			}
+		}
+	}
+}
+
+// mirroredWithin replaces the images with a digest that stand in a text.
+func (d *Deployment) mirroredWithin(text string) string {
+	if !strings.Contains(text, "@sha256:") {
+		return text
+	}
+	return pinned.ReplaceAllStringFunc(text, d.mirrored)
+}
+
+// mirrored is where an image comes from.
+func (d *Deployment) mirrored(image string) string {
+	if image == "" || strings.ContainsAny(image, " \n\t{}") {
+		return image
+	}
+	out := image
+	for _, m := range d.spec.Mirrors {
+		source, mirror := strings.TrimSuffix(m.Source, "/"), strings.TrimSuffix(m.Mirror, "/")
+		if source == "" {
+			out = mirror + "/" + image[strings.LastIndex(image, "/")+1:]
+			continue
+		}
+		// A source ends where a part of the image does: example.com/a is no beginning of example.com/ab.
+		rest, found := strings.CutPrefix(image, source)
+		if found && (rest == "" || strings.ContainsAny(rest[:1], "/:@")) {
+			out = mirror + rest
+		}
+	}
+	return out
+}

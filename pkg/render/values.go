@@ -1,0 +1,168 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"knative.dev/operator/pkg/apis/operator/base"
+
+	"open-cluster-management.io/knative-addon/pkg/values"
+)
+
+// expandedFields are the fields of a spec whose texts may refer to values of the cluster.
+func expandedFields() []string { return []string{"config", "registry", "ingress"} }
+
+// References are what the spec asks of its cluster, sorted and each once.
+func (i *Install) References() []values.Reference { return i.references }
+
+// On is the Install on a cluster, with the values that it has and the way in which it wants workloads to be deployed, which
+// may be nil. What the Install does not refer to is not looked at, so that clusters share what is rendered.
+func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install, error) {
+	if len(i.references) == 0 && deployment == nil {
+		return i, nil
+	}
+	out := *i
+	out.deployment = deployment
+	if len(i.references) > 0 {
+		var err error
+		if out.values, err = cluster.Values(i.references); err != nil {
+			return nil, refuse(ReasonValueMissing, "%w, which %s %q uses; add them, or take them out of the resource: what is installed there stays as it is",
+				err, i.component.Kind(), objectName(i.namespace, i.name))
+		}
+	}
+	out.cluster = identityOf(out.values, deployment)
+	return &out, nil
+}
+
+// identityOf is the identity of what differs between clusters.
+func identityOf(texts []string, deployment *Deployment) [sha256.Size]byte {
+	var data []byte
+	if deployment != nil {
+		data = append(data, deployment.sum[:]...)
+	}
+	for _, text := range texts {
+		data = fmt.Appendf(data, "%d:", len(text))
+		data = append(data, text...)
+	}
+	return sha256.Sum256(data)
+}
+
+// complete refuses an Install that refers to values and has none.
+func (i *Install) complete() error {
+	if len(i.values) == len(i.references) {
+		return nil
+	}
+	_, err := i.On(values.None(""), nil)
+	return err
+}
+
+// referencesOf finds the references in a spec; mentioned tells whether there are any, or escaped ones.
+func referencesOf(spec map[string]any) (references []values.Reference, mentioned bool, err error) {
+	seen := map[values.Reference]bool{}
+	for _, field := range expandedFields() {
+		_, err := mapTexts(spec[field], func(text string) (string, error) {
+			mentioned = mentioned || values.Mentioned(text)
+			found, err := values.References(text)
+			for _, r := range found {
+				seen[r] = true
+			}
+			return text, err
+		})
+		if err != nil {
+			return nil, false, fmt.Errorf("spec.%s: %w", field, err)
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), values.Compare), mentioned, nil
+}
+
+var errKey = errors.New("a key refers to a value of the cluster: only texts may")
+
+// mapTexts is a copy of what came out of JSON, with other texts.
+func mapTexts(value any, change func(string) (string, error)) (any, error) {
+	var err error
+	switch v := value.(type) {
+	case string:
+		return change(v)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, nested := range v {
+			if values.Mentioned(key) {
+				return nil, errKey
+			}
+			if out[key], err = mapTexts(nested, change); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(v))
+		for n, nested := range v {
+			if out[n], err = mapTexts(nested, change); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	default:
+		return v, nil
+	}
+}
+
+// expanded is the Install with the values in the places of their references.
+func (i *Install) expanded() (*Install, error) {
+	if !i.mentioned {
+		return i, nil
+	}
+	out := *i
+	value := func(r values.Reference) string {
+		n, _ := slices.BinarySearchFunc(i.references, r, values.Compare)
+		return i.values[n]
+	}
+	var err error
+	if i.serving != nil {
+		out.serving = i.serving.DeepCopy()
+		err = errors.Join(expandCommon(&out.serving.Spec.CommonSpec, value), expand(&out.serving.Spec.Ingress, value))
+	} else {
+		out.eventing = i.eventing.DeepCopy()
+		err = expandCommon(&out.eventing.Spec.CommonSpec, value)
+	}
+	if err != nil {
+		return nil, refuse(ReasonInvalidSpec, "cannot put the values of a cluster into %s %q: %w", i.component.Kind(), objectName(i.namespace, i.name), err)
+	}
+	return &out, nil
+}
+
+func expandCommon(spec *base.CommonSpec, value func(values.Reference) string) error {
+	return errors.Join(expand(&spec.Config, value), expand(&spec.Registry, value))
+}
+
+// expand replaces the references in a field, by way of JSON: the field is of the operator's types.
+func expand[T any](field *T, value func(values.Reference) string) error {
+	data, err := json.Marshal(field)
+	if err != nil {
+		return err
+	}
+	var decoded any
+	if err := utiljson.Unmarshal(data, &decoded); err != nil {
+		return err
+	}
+	decoded, err = mapTexts(decoded, func(text string) (string, error) { return values.Expand(text, value) })
+	if err != nil {
+		return err
+	}
+	if data, err = json.Marshal(decoded); err != nil {
+		return err
+	}
+	var out T
+	if err := json.Unmarshal(data, &out); err != nil {
+		return err
+	}
+	*field = out
+	return nil
+}

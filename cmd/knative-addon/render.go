@@ -21,6 +21,7 @@ import (
 // offline are the commands that need no cluster.
 type offline struct {
 	flags  renderFlags
+	target clusterFlags
 	file   string
 	mode   string
 	output string
@@ -43,7 +44,11 @@ func (o *offline) read(cmd *cobra.Command) ([]*render.Install, error) {
 
 // render renders one of them, and tells of its warnings.
 func (o *offline) render(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
-	bundle, err := r.Render(context.WithoutCancel(cmd.Context()), install, o.flags.options(render.Mode(o.mode)))
+	var bundle *render.Bundle
+	install, err := o.target.on(install)
+	if err == nil {
+		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), install, o.flags.options(render.Mode(o.mode)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)
 	}
@@ -95,6 +100,7 @@ func (o *offline) addFlags(cmd *cobra.Command) {
 
 func (o *offline) addInput(cmd *cobra.Command) {
 	o.flags.add(cmd.Flags())
+	o.target.add(cmd.Flags())
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
 	_ = cmd.MarkFlagRequired("filename") // the flag is there
 }

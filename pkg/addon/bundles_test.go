@@ -24,6 +24,12 @@ import (
 // manager has them.
 func realBundles(tb testing.TB, version, installed string) (*RenderedBundles, *addonv1beta1.ManagedClusterAddOn, cache.Indexer) {
 	tb.Helper()
+	return bundlesOf(tb, map[string]any{"version": version, "ingress": map[string]any{"kourier": map[string]any{"enabled": true}}}, installed)
+}
+
+// bundlesOf renders a KnativeServing with the spec.
+func bundlesOf(tb testing.TB, spec map[string]any, installed string) (*RenderedBundles, *addonv1beta1.ManagedClusterAddOn, cache.Indexer) {
+	tb.Helper()
 	renderer, err := render.New(render.Config{})
 	if err != nil {
 		tb.Fatal(err)
@@ -34,7 +40,7 @@ func realBundles(tb testing.TB, version, installed string) (*RenderedBundles, *a
 	cr := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
 		"metadata": map[string]any{"namespace": "fleet", "name": "default", "resourceVersion": "1"},
-		"spec":     map[string]any{"version": version, "ingress": map[string]any{"kourier": map[string]any{"enabled": true}}},
+		"spec":     spec,
 	}}
 	w := foundation()
 	w.Annotations[api.VersionAnnotation] = installed
@@ -85,6 +91,17 @@ func TestBundleRefusesWideSteps(t *testing.T) {
 // BenchmarkManifests is what addon-framework's one worker pays at least twice for each sync of a cluster.
 func BenchmarkManifests(b *testing.B) {
 	bundles, a, works := realBundles(b, "1.23", "1.23.0")
+	benchmarkManifests(b, bundles, a, works)
+}
+
+// BenchmarkManifestsWithValues is the same for a configuration that uses a label, a claim and a variable.
+func BenchmarkManifestsWithValues(b *testing.B) {
+	v := newValued(b)
+	v.cluster("cluster1", "eu")
+	benchmarkManifests(b, v.bundles, v.addOn("cluster1"), v.works)
+}
+
+func benchmarkManifests(b *testing.B, bundles *RenderedBundles, a *addonv1beta1.ManagedClusterAddOn, works cache.Indexer) {
 	bundle, err := bundles.Bundle(b.Context(), a)
 	if err != nil {
 		b.Fatal(err)

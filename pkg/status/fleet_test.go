@@ -66,6 +66,14 @@ func TestFleetConditions(t *testing.T) {
 			want:     [6]string{"True Ready", configures, isEligible, hasAll, rendered, runs},
 			messages: map[string]string{api.TargetClusterResolved: "used by 3 add-ons, 3 ready; the removal of 2 is held: see condition RemovalHeld of the ManagedClusterAddOns"},
 		},
+		"clusters lack values": {
+			reason: "They are named; the others get what the spec asks for.",
+			in:     Fleet{Clusters: names(3), Incomplete: []string{"c03", "c01"}},
+			want:   [6]string{"False ValueMissing", configures, isEligible, hasAll, "False ValueMissing", runs},
+			messages: map[string]string{
+				api.InstallSucceeded: "values that this resource uses are missing on: c01, c03; condition ValuesResolved of their ManagedClusterAddOns names them",
+			},
+		},
 		"a fault": {
 			reason: "The clusters keep what they have; what the spec asks for is nowhere.",
 			in:     Fleet{Clusters: names(2), NotReady: names(1), Fault: bad},

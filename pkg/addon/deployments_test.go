@@ -1,0 +1,111 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// deploymentConfig is an AddOnDeploymentConfig with one variable.
+func deploymentConfig(value string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "addon.open-cluster-management.io/v1beta1", "kind": "AddOnDeploymentConfig",
+		"metadata": map[string]any{"namespace": "fleet", "name": "infra"},
+		"spec":     map[string]any{"customizedVariables": []any{map[string]any{"name": "tier", "value": value}}},
+	}}
+}
+
+// deployedBy is an add-on that is to have the AddOnDeploymentConfig with a hash.
+func deployedBy(a *addonv1beta1.ManagedClusterAddOn, hash string) *addonv1beta1.ManagedClusterAddOn {
+	a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource},
+		DesiredConfig: &addonv1beta1.ConfigSpecHash{
+			ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "infra"}, SpecHash: hash,
+		},
+	})
+	return a
+}
+
+func deployments(tb testing.TB) (*Deployments, cache.Indexer) {
+	tb.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return NewDeployments(cache.NewGenericLister(indexer, utils.AddOnDeploymentConfigGVR.GroupResource())), indexer
+}
+
+// TestDeploymentsByHash holds that an AddOnDeploymentConfig that is edited in place reaches no cluster before its turn.
+func TestDeploymentsByHash(t *testing.T) {
+	d, indexer := deployments(t)
+	write := func(u *unstructured.Unstructured) string {
+		if err := indexer.Add(u); err != nil {
+			t.Fatal(err)
+		}
+		hash, err := utils.GetSpecHash(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	tier := func(hash string) string {
+		got, err := d.Of(deployedBy(testAddOn(), hash))
+		if err != nil {
+			return string(render.ReasonOf(err))
+		}
+		return got.Variables["tier"]
+	}
+	if got, err := d.Of(testAddOn()); got != nil || err != nil {
+		t.Errorf("an add-on without one has %v, error %v", got, err)
+	}
+	if got := tier("x"); got != api.ReasonConfigNotFound {
+		t.Errorf("before there is one: %s", got)
+	}
+	first := write(deploymentConfig("first"))
+	if got := tier(first); got != "first" {
+		t.Errorf("the cluster has %s", got)
+	}
+	second := write(deploymentConfig("second"))
+	for hash, want := range map[string]string{first: "first", second: "second", "": "second", "unknown": api.ReasonRevisionNotFound} {
+		if got := tier(hash); got != want {
+			t.Errorf("with hash %.8q the cluster has %s, want %s", hash, got, want)
+		}
+	}
+	for i := range maxSeen {
+		tier(write(deploymentConfig(fmt.Sprint(i))))
+	}
+	if got := tier(first); got != api.ReasonRevisionNotFound {
+		t.Errorf("what nobody asks for is kept for ever: %s", got)
+	}
+}
+
+func TestDecodeDeployment(t *testing.T) {
+	u := deploymentConfig("gold")
+	if d, err := DecodeDeployment(u); err != nil || d.Workloads != nil || d.Variables["tier"] != "gold" {
+		t.Errorf("variables alone are %+v, error %v", d, err)
+	}
+	for field, value := range map[string]any{
+		"nodePlacement": map[string]any{"nodeSelector": map[string]any{"a": "b"}},
+		"registries":    []any{map[string]any{"source": "a", "mirror": "b"}},
+		"proxyConfig":   map[string]any{"httpProxy": "http://proxy", "caBundle": "YQ=="},
+	} {
+		changed := u.DeepCopy()
+		if err := unstructured.SetNestedField(changed.Object, value, "spec", field); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := DecodeDeployment(changed); err != nil || d.Workloads == nil {
+			t.Errorf("%s is lost: error %v", field, err)
+		}
+	}
+	u.Object["spec"] = "text"
+	if _, err := DecodeDeployment(u); err == nil {
+		t.Error("a spec that is no object is read")
+	}
+}

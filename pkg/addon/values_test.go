@@ -1,0 +1,165 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/values"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// valued is a hub with a KnativeServing that uses a label, a claim and a variable.
+type valued struct {
+	tb              testing.TB
+	bundles         *RenderedBundles
+	works, clusters cache.Indexer
+	hash            string // of the AddOnDeploymentConfig
+}
+
+func newValued(tb testing.TB) *valued {
+	tb.Helper()
+	v := &valued{tb: tb, clusters: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
+	v.bundles, _, v.works = bundlesOf(tb, map[string]any{
+		"version": "1.23", "ingress": map[string]any{"kourier": map[string]any{"enabled": true}},
+		"config": map[string]any{"defaults": map[string]any{
+			"x": "$(cluster.labels.region) $(cluster.claims.id) $(cluster.variables.tier)",
+		}},
+	}, "1.23.0")
+	v.bundles.Clusters = clusterlisters.NewManagedClusterLister(v.clusters)
+	var configs cache.Indexer
+	v.bundles.Deployments, configs = deployments(tb)
+	config := deploymentConfig("gold")
+	var err error
+	if v.hash, err = utils.GetSpecHash(config); err != nil {
+		tb.Fatal(err)
+	}
+	if err := configs.Add(config); err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}
+
+func (v *valued) cluster(name, region string) {
+	v.tb.Helper()
+	c := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "other": name}}}
+	c.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "id", Value: "1"}}
+	if err := v.clusters.Update(c); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func (v *valued) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
+	a := deployedBy(testAddOn(), v.hash)
+	a.Namespace = cluster
+	a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
+		DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}},
+	})
+	return a
+}
+
+func (v *valued) bundle(cluster string) *render.Bundle {
+	v.tb.Helper()
+	b, err := v.bundles.Bundle(v.tb.Context(), v.addOn(cluster))
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return b
+}
+
+func has(b *render.Bundle, text string) bool {
+	for _, o := range b.Payload {
+		if o.GetName() == "config-defaults" && strings.Contains(string(o.JSON), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEachClusterHasItsValues(t *testing.T) {
+	v := newValued(t)
+	v.cluster("c1", "eu")
+	v.cluster("c2", "us")
+	v.cluster("c3", "eu")
+	one, two := v.bundle("c1"), v.bundle("c2")
+	if !has(one, `"x":"eu 1 gold"`) || !has(two, `"x":"us 1 gold"`) {
+		t.Error("a cluster does not have its own values")
+	}
+	if v.bundle("c3") != one {
+		t.Error("clusters with the same values do not share a bundle")
+	}
+	v.cluster("c1", "asia")
+	if !has(v.bundle("c1"), `"x":"asia 1 gold"`) || v.bundle("c2") != two {
+		t.Error("a changed label changes another cluster, or not its own")
+	}
+	if s := v.bundles.Renderer.CacheStats(); s.Misses != 3 {
+		t.Errorf("%d bundles were rendered, want one for each region", s.Misses)
+	}
+	name := types.NamespacedName{Namespace: "fleet", Name: "default"}
+	if b, err := v.bundles.Latest(t.Context(), name, v.addOn("c2")); err != nil || b != two {
+		t.Errorf("the latest bundle is another: %v", err)
+	}
+	if version, err := v.bundles.Version(t.Context(), api.Serving, name); err != nil || version != "1.23.0" {
+		t.Errorf("whatever the cluster, the version is %q, error %v", version, err)
+	}
+}
+
+func TestMissingValues(t *testing.T) {
+	v := newValued(t)
+	v.cluster("c1", "")
+	without := v.addOn("c1")
+	without.Status.ConfigReferences = without.Status.ConfigReferences[1:]
+	for name, tc := range map[string]struct {
+		addOn *addonv1beta1.ManagedClusterAddOn
+		want  []string
+	}{
+		"an empty label":              {v.addOn("c1"), []string{`"c1"`, "$(cluster.labels.region)"}},
+		"no AddOnDeploymentConfig":    {without, []string{"$(cluster.labels.region)", "$(cluster.variables.tier)"}},
+		"a cluster that is not there": {v.addOn("c9"), []string{"no ManagedCluster c9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := v.bundles.Bundle(t.Context(), tc.addOn)
+			if render.ReasonOf(err) != render.ReasonValueMissing {
+				t.Fatalf("error is %v", err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestValuesOfAPlace(t *testing.T) {
+	v := newValued(t)
+	name := types.NamespacedName{Namespace: "fleet", Name: "default"}
+	given := values.Given(map[values.Reference]string{
+		{Source: values.Labels, Key: "region"}: "a", {Source: values.Claims, Key: "id"}: "b", {Source: values.Variables, Key: "tier"}: "c",
+	})
+	b, err := v.bundles.OfConfigFrom(t.Context(), api.Serving, name, Place{Values: given})
+	if err != nil || !has(b, `"x":"a b c"`) {
+		t.Errorf("the place has not its values: %v", err)
+	}
+	for want, place := range map[render.Reason]Place{
+		render.ReasonValueMissing:                {Values: values.None("none")},
+		render.ReasonVersionMigrationNotEligible: {Values: given, Installed: "1.20.0"},
+	} {
+		if _, err := v.bundles.OfConfigFrom(t.Context(), api.Serving, name, place); render.ReasonOf(err) != want {
+			t.Errorf("error is %v, want %s", err, want)
+		}
+	}
+}

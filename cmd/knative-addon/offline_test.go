@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,6 +85,57 @@ func TestRenderJSONIsOneObjectALine(t *testing.T) {
 	}
 	if strings.Contains(push, "aggregate-to-work") {
 		t.Error("push delivers the work agent's role")
+	}
+}
+
+const valuedYAML = `
+apiVersion: operator.knative.dev/v1beta1
+kind: KnativeServing
+metadata: {name: knative-serving, namespace: fleet}
+spec:
+  version: "1.23"
+  ingress: {kourier: {enabled: true}}
+  config: {features: {where: $(cluster.labels.region)/$(cluster.variables.tier)}}
+`
+
+// TestOfflineForACluster holds that a resource which uses values can be tried without a cluster.
+func TestOfflineForACluster(t *testing.T) {
+	config, serving := filepath.Join(t.TempDir(), "config.yaml"), filepath.Join(t.TempDir(), "serving.yaml")
+	if err := os.WriteFile(serving, []byte(servingYAML), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(config, []byte(`
+apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: AddOnDeploymentConfig
+metadata: {name: infra, namespace: fleet}
+spec:
+  customizedVariables: [{name: tier, value: gold}]
+  nodePlacement: {nodeSelector: {role: infra}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := execute(t, newRender(), valuedYAML, "-f", "-", "--cluster-value", "labels.region=eu", "--addon-deployment-config", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"where: eu/gold", "role: infra"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in what was printed", want)
+		}
+	}
+	for name, args := range map[string][]string{
+		"$(cluster.labels.region)":    {"--addon-deployment-config", config},
+		"labels.KEY=x":                {"--cluster-value", "labels.region"},
+		"$(cluster.region) is no":     {"--cluster-value", "region=eu"},
+		"cannot read --addon":         {"--addon-deployment-config", config + "x"},
+		"must be an AddOnDeploymentC": {"--addon-deployment-config", serving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := execute(t, newRender(), valuedYAML, append([]string{"-f", "-"}, args...)...); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("error is %v, want one with %q", err, name)
+			}
+		})
 	}
 }
 

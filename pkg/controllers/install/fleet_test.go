@@ -62,6 +62,13 @@ func TestFleet(t *testing.T) {
 			},
 			target: "used by 4 add-ons, 1 ready", available: "not ready on: c2, c3, c4", ready: "Ready False WorkloadsNotReady",
 		},
+		"a value is missing": {
+			reason: "It is told where somebody looks who changes the resource.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready, says(api.ValuesResolved, metav1.ConditionFalse)), addOnOf("", on("c2"), uses("fleet"), ready, says(api.ValuesResolved, conditionSet)),
+			},
+			target: "used by 2 add-ons, 2 ready", ready: "Ready False ValueMissing",
+		},
 		"a removal is held": {
 			reason: "Somebody has to answer.",
 			addOns: []*addonv1beta1.ManagedClusterAddOn{

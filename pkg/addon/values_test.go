@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/addon-framework/pkg/utils"
@@ -17,8 +18,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/values"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // valued is a hub with a KnativeServing that uses a label, a claim and a variable.

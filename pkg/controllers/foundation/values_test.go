@@ -84,12 +84,12 @@ func TestValuesResolved(t *testing.T) {
 		fault *render.Error
 		want  string
 	}{
-		"never missing":            {false, nil, ""},
-		"missing":                  {false, missing, "False ValueMissing no region"},
-		"still missing":            {true, missing, "False ValueMissing no region"},
-		"found":                    {true, nil, "True ValuesFound the cluster has every value that its configuration uses"},
-		"nobody knows":             {true, other, ""},
-		"bad, and never missing":   {false, other, ""},
+		"never missing":          {false, nil, ""},
+		"missing":                {false, missing, "False ValueMissing no region"},
+		"still missing":          {true, missing, "False ValueMissing no region"},
+		"found":                  {true, nil, "True ValuesFound the cluster has every value that its configuration uses"},
+		"nobody knows":           {true, other, ""},
+		"bad, and never missing": {false, other, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{addon: newHub().addOn}

@@ -22,6 +22,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 const (
@@ -81,6 +82,22 @@ func TestFault(t *testing.T) {
 	}
 	if got := w.condition(api.TargetClusterResolved); got.Status != metav1.ConditionTrue {
 		t.Errorf("the cluster is said to be %+v", got)
+	}
+}
+
+// TestMissingValue holds that a resource is rendered with the values of its cluster, and what it says when one is missing.
+func TestMissingValue(t *testing.T) {
+	w := newWorld(t, serving(finalized))
+	w.values = values.None("it has none")
+	w.err = &render.Error{Reason: render.ReasonValueMissing, Message: "no region"}
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if w.place.Values != w.values {
+		t.Error("the resource is rendered with other values than those of its cluster")
+	}
+	if got := w.condition(api.InstallSucceeded); got.Status != metav1.ConditionFalse || got.Reason != api.ReasonValueMissing || got.Message != "no region" {
+		t.Errorf("it says %+v", got)
 	}
 }
 

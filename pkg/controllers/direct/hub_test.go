@@ -33,6 +33,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 const hubUID = types.UID("hub-1")
@@ -48,6 +49,8 @@ type world struct {
 	err      error // of Bundles
 	target   error // of Clusters
 	unserved bool
+	values   *values.Cluster // of the cluster
+	place    addon.Place     // that a bundle was asked for
 
 	mu       sync.Mutex
 	answers  map[string]any // by path; what is not here is not found
@@ -138,7 +141,8 @@ func (w *world) anchored(owner string, hub types.UID) {
 }
 
 // OfConfigFrom implements Bundles.
-func (w *world) OfConfigFrom(context.Context, api.Component, types.NamespacedName, addon.Place) (*render.Bundle, error) {
+func (w *world) OfConfigFrom(_ context.Context, _ api.Component, _ types.NamespacedName, place addon.Place) (*render.Bundle, error) {
+	w.place = place
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -157,7 +161,7 @@ func (c *clusters) Of(context.Context, *unstructured.Unstructured) (*Target, err
 	if c.w.target != nil {
 		return nil, c.w.target
 	}
-	return &Target{Cluster: c.cluster, Hub: hubUID}, nil
+	return &Target{Cluster: c.cluster, Hub: hubUID, Values: c.w.values}, nil
 }
 
 func (c *clusters) Name(*unstructured.Unstructured) string { return "the hub" }

@@ -102,6 +102,7 @@ func BenchmarkManifestsWithValues(b *testing.B) {
 }
 
 func benchmarkManifests(b *testing.B, bundles *RenderedBundles, a *addonv1beta1.ManagedClusterAddOn, works cache.Indexer) {
+	b.Helper()
 	bundle, err := bundles.Bundle(b.Context(), a)
 	if err != nil {
 		b.Fatal(err)

@@ -19,7 +19,7 @@ type Image struct {
 }
 
 // pinned is an image reference with a digest, wherever it stands in a text.
-var pinned = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`) //nolint:gochecknoglobals // a constant
+var pinned = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`)
 
 // Images lists every image of the bundle: those of pods, those in the environment of Knative's controllers, and those
 // that Knative's ConfigMaps name for pods which Knative starts. It is sorted and has each once.

@@ -78,33 +78,14 @@ func TestValuesOfACluster(t *testing.T) {
 		t.Errorf("an escaped reference is not the text: %s", json)
 	}
 
-	t.Run("clusters with equal values share a bundle", func(t *testing.T) {
-		same := cluster("name", "c2", "labels.other", "x", "labels.example.com/timeout", "11", "claims.service-type", "NodePort", "variables.REGISTRY", "registry.eu")
-		if on(t, in, same, nil) != b {
-			t.Error("another cluster with the same values has another bundle")
-		}
-		other := cluster("labels.example.com/timeout", "12", "claims.service-type", "NodePort", "variables.REGISTRY", "registry.eu")
-		if on(t, in, other, nil).Digest == b.Digest {
-			t.Error("a cluster with other values has the same bundle")
-		}
-	})
+	t.Run("clusters with equal values share a bundle", func(t *testing.T) { sharedByValues(t, in, b) })
 	t.Run("values that run into each other are different", func(t *testing.T) {
 		x := identityOf([]string{"a", "bc"}, nil)
 		if x == identityOf([]string{"ab", "c"}, nil) || x == identityOf([]string{"abc"}, nil) {
 			t.Error("different values have one identity")
 		}
 	})
-	t.Run("missing values are named, all of them", func(t *testing.T) {
-		_, err := in.On(cluster("name", "c1", "claims.service-type", "NodePort"), nil)
-		if ReasonOf(err) != ReasonValueMissing {
-			t.Fatalf("error is %v", err)
-		}
-		for _, part := range []string{`"c1"`, "$(cluster.labels.example.com/timeout)", "$(cluster.variables.REGISTRY)", `KnativeServing "fleet/knative"`} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not say %s", err, part)
-			}
-		}
-	})
+	t.Run("missing values are named, all of them", func(t *testing.T) { missingAreNamed(t, in) })
 	t.Run("nothing is rendered without a cluster", func(t *testing.T) {
 		if _, err := shared.Render(t.Context(), in, DefaultOptions(Pull)); ReasonOf(err) != ReasonValueMissing {
 			t.Errorf("error is %v", err)
@@ -115,6 +96,29 @@ func TestValuesOfACluster(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+func sharedByValues(t *testing.T, in *Install, b *Bundle) {
+	same := cluster("name", "c2", "labels.other", "x", "labels.example.com/timeout", "11", "claims.service-type", "NodePort", "variables.REGISTRY", "registry.eu")
+	if on(t, in, same, nil) != b {
+		t.Error("another cluster with the same values has another bundle")
+	}
+	other := cluster("labels.example.com/timeout", "12", "claims.service-type", "NodePort", "variables.REGISTRY", "registry.eu")
+	if on(t, in, other, nil).Digest == b.Digest {
+		t.Error("a cluster with other values has the same bundle")
+	}
+}
+
+func missingAreNamed(t *testing.T, in *Install) {
+	_, err := in.On(cluster("name", "c1", "claims.service-type", "NodePort"), nil)
+	if ReasonOf(err) != ReasonValueMissing {
+		t.Fatalf("error is %v", err)
+	}
+	for _, part := range []string{`"c1"`, "$(cluster.labels.example.com/timeout)", "$(cluster.variables.REGISTRY)", `KnativeServing "fleet/knative"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %s", err, part)
+		}
+	}
 }
 
 func TestWithoutReferences(t *testing.T) {

@@ -47,7 +47,7 @@ func Compare(a, b Reference) int {
 	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Key, b.Key))
 }
 
-var keys = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`) //nolint:gochecknoglobals // a constant
+var keys = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
 
 // ParseReference reads what stands between "$(cluster." and ")".
 func ParseReference(body string) (Reference, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -56,11 +57,12 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	for _, c := range api.Components() {
 		w.changed[c] = make(chan event.GenericEvent, 1)
 	}
-	file := access.OpenFile(options.Direct.Providers, access.FileOptions{Changed: func(access.FileState) { w.providersChanged() }})
-	s.finder.Direct = func() resolve.DirectDelivery {
-		state := file.State()
-		return resolve.DirectDelivery{Configured: state.Configured, Providers: state.Names()}
-	}
+	file := access.OpenFile(options.Direct.Providers, access.FileOptions{Changed: func(state access.FileState) {
+		tellProviders(s.mgr.GetLogger(), state)
+		w.providersChanged()
+	}})
+	tellProviders(s.mgr.GetLogger(), file.State())
+	s.finder.Direct = func() resolve.DirectDelivery { return directDelivery(file.State()) }
 	config := s.mgr.GetConfig()
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -108,6 +110,26 @@ func (w *withoutAgent) wake(component api.Component, cluster *direct.Cluster) {
 			r.Wake(cluster)
 		}
 	}
+}
+
+// tellProviders logs which access providers count. A file that is bad takes nothing away, so that no condition tells of it
+// while the providers from before are enough.
+func tellProviders(log logr.Logger, state access.FileState) {
+	switch {
+	case !state.Configured:
+	case state.Err != nil:
+		log.Error(state.Err, "the access providers stay as they were", "providers", state.Names())
+	default:
+		log.Info("access providers", "providers", state.Names())
+	}
+}
+
+func directDelivery(state access.FileState) resolve.DirectDelivery {
+	out := resolve.DirectDelivery{Configured: state.Configured, Providers: state.Names()}
+	if state.Err != nil {
+		out.Problem = state.Err.Error()
+	}
+	return out
 }
 
 func (w *withoutAgent) providersChanged() {

@@ -137,6 +137,15 @@ func directCases() map[string]testCase {
 			want:     Result{Target: directTarget(""), Reason: api.ReasonAccessProviderNotConfigured},
 			mentions: []string{`"aks", "eks"`},
 		},
+		"direct: the file of providers is bad": {
+			reason: "Who adds the provider to a file that nobody can read has to learn that.",
+			base:   pushed,
+			changes: []change{offers("eks"), func(in *Input) {
+				in.Direct.Problem = `cannot use file "providers.json": it is empty`
+			}},
+			want:     Result{Target: directTarget(""), Reason: api.ReasonAccessProviderNotConfigured},
+			mentions: []string{`"eks"`, "correct the file", "it is empty"},
+		},
 		"direct: the profile offers far too much": {
 			reason: "Whoever writes a profile does not decide how long our conditions are, nor how many lines they have.",
 			base:   pushed,

@@ -58,6 +58,8 @@ type DirectDelivery struct {
 	Configured bool
 	// Providers are the names of its access providers. Of those that a profile offers the first one here is taken.
 	Providers []string
+	// Problem is what is wrong with the file now, and empty when nothing is. Providers are those from before then.
+	Problem string
 }
 
 // Target is a cluster and how it is reached.

@@ -119,6 +119,11 @@ func providerConfigured(in *Input) *objection {
 			"ClusterProfile %s offers no access provider; cluster manager %s has to publish one in status.accessProviders",
 			in.Reference, quote(in.Profile.Spec.ClusterManager.Name))
 	}
+	if in.Direct.Problem != "" {
+		return object(api.ReasonAccessProviderNotConfigured,
+			"the add-on's manager has none of the access providers that ClusterProfile %s offers: %s; correct the file: %s",
+			in.Reference, list(offered), in.Direct.Problem)
+	}
 	return object(api.ReasonAccessProviderNotConfigured,
 		"the add-on's manager is configured for none of the access providers that ClusterProfile %s offers: %s; add one of them to the file of --clusterprofile-provider-file",
 		in.Reference, list(offered))

@@ -40,7 +40,7 @@ type push struct {
 // TestPush installs on clusters that OCM does not manage, through the real plugins.
 func TestPush(t *testing.T) {
 	t.Parallel()
-	p := newPush(t)
+	p := newPush(t, lab.Options{Spokes: 2})
 	one, two := p.Spokes[0], p.Spokes[1]
 	p.token(t, "one", one, one.Credential.Token)
 	p.kubeconfig(t, "two", two)
@@ -58,19 +58,21 @@ func TestPush(t *testing.T) {
 	t.Run("nobody has told a secret", func(t *testing.T) { p.canary(t, one.Credential.Token) })
 }
 
-func newPush(t *testing.T) push {
+func newPush(t *testing.T, opts lab.Options, helmArgs ...string) push {
 	t.Helper()
-	return pushFrom(t, lab.Start(t, lab.Options{Spokes: 2}))
+	return pushFrom(t, lab.Start(t, opts), helmArgs...)
 }
 
 // pushFrom installs the add-on on the lab's hub.
-func pushFrom(t *testing.T, l *lab.Lab) push {
+func pushFrom(t *testing.T, l *lab.Lab, helmArgs ...string) push {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "providers.json")
 	p := push{providers: file}
 	p.Fleet = &harness.Fleet{Lab: l}
 	p.provide(t, "secretreader")
-	f, err := harness.Install(t.Context(), l, harness.Options{Manager: []string{"--clusterprofile-provider-file=" + file}})
+	f, err := harness.Install(t.Context(), l, harness.Options{
+		Helm: helmArgs, Manager: []string{"--clusterprofile-provider-file=" + file},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,19 +128,29 @@ func (p push) profile(t *testing.T, name string, c *lab.Cluster, provider string
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := json.Marshal(map[string]any{"status": map[string]any{
+	p.profileStatus(t, name, map[string]any{
 		"conditions": []any{map[string]any{
 			"type": "ControlPlaneHealthy", "status": "True", "reason": "Seen", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		}},
-		"accessProviders": []any{map[string]any{"name": provider, "cluster": map[string]any{
-			"server": c.Credential.Server, "certificate-authority-data": base64.StdEncoding.EncodeToString(c.Credential.CA),
-			"extensions": []any{map[string]any{"name": "client.authentication.k8s.io/exec", "extension": extension}},
-		}}},
-	}})
+		"accessProviders": accessProviders(c, provider, extension),
+	})
+}
+
+func accessProviders(c *lab.Cluster, provider string, extension map[string]any) []any {
+	return []any{map[string]any{"name": provider, "cluster": map[string]any{
+		"server": c.URL, "certificate-authority-data": base64.StdEncoding.EncodeToString(c.CA),
+		"extensions": []any{map[string]any{"name": "client.authentication.k8s.io/exec", "extension": extension}},
+	}}}
+}
+
+func (p push) profileStatus(t *testing.T, name string, status map[string]any) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := profiles.Patch(t.Context(), name, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+	profiles := p.hub.dynamic.Resource(profileResource).Namespace(p.namespace)
+	if _, err := profiles.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -69,7 +69,7 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if _, err := f.Command(ctx, "helm", args...); err != nil {
 		return nil, err
 	}
-	return f, f.runManager(ctx)
+	return f, f.RunManager(ctx, Manager)
 }
 
 // repository is the root of the checkout that this file is in.
@@ -82,7 +82,8 @@ func repository() (string, error) {
 	return root, nil
 }
 
-func (f *Fleet) runManager(ctx context.Context) error {
+// RunManager runs a manager as a component of that name. A further one waits for its turn to lead.
+func (f *Fleet) RunManager(ctx context.Context, name string) error {
 	if _, err := os.Stat(f.Binary); err != nil {
 		return fmt.Errorf("cannot run the manager: %w; `make build` makes it", err)
 	}
@@ -97,7 +98,7 @@ func (f *Fleet) runManager(ctx context.Context) error {
 		}
 	}
 	probes := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: Manager, Path: f.Binary, Dir: f.Dir, Args: append([]string{
+	p, err := f.Run(process.Spec{Name: name, Path: f.Binary, Dir: f.Dir, Args: append([]string{
 		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
 		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
 	}, f.args...)})

@@ -165,12 +165,22 @@ func (p push) token(t *testing.T, name string, c *lab.Cluster, token string) {
 // kubeconfig publishes a profile whose plugin reads a kubeconfig from a Secret.
 func (p push) kubeconfig(t *testing.T, name string, c *lab.Cluster) {
 	t.Helper()
+	p.kubeconfigSecret(t, name, c)
+	p.profile(t, name, c, "kubeconfig-secretreader", kubeconfigOf(name))
+}
+
+func (p push) kubeconfigSecret(t *testing.T, name string, c *lab.Cluster) {
+	t.Helper()
 	kubeconfig, err := os.ReadFile(c.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.secret(t, name, map[string][]byte{"kubeconfig": kubeconfig})
-	p.profile(t, name, c, "kubeconfig-secretreader", map[string]any{"name": name, "key": "kubeconfig", "namespace": "default"})
+}
+
+// kubeconfigOf tells the plugin in which Secret a kubeconfig is.
+func kubeconfigOf(secret string) map[string]any {
+	return map[string]any{"name": secret, "key": "kubeconfig", "namespace": "default"}
 }
 
 // secret writes a Secret where the plugins look.

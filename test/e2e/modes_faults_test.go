@@ -1,0 +1,231 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// fault is something that goes wrong with an installation that is Ready, and what users see of it.
+type fault struct {
+	name string
+	// cause makes it, mend undoes it.
+	cause, mend func(t *testing.T, w way)
+	// namespace is that of the resource that tells of it; empty means the one that has the installation.
+	namespace string
+	want      verdicts
+	// says are texts that the message of Ready has.
+	says []string
+	// untouched means that nothing of it is a reason to write to the cluster.
+	untouched bool
+}
+
+// run makes the fault on all clusters, then looks what is said of it, and mends it again.
+func (f *fault) run(t *testing.T, ways []way) {
+	before := map[string]map[string]string{}
+	for _, w := range ways {
+		before[w.Name] = specs(t, w.spoke)
+		f.cause(t, w)
+	}
+	for _, w := range ways {
+		teller := w
+		if f.namespace != "" {
+			teller = w.in(f.namespace)
+		}
+		teller.shows(t, f.want, f.says...)
+	}
+	for _, w := range ways {
+		f.mend(t, w)
+	}
+	for _, w := range ways {
+		w.shows(t, verdicts{})
+		if diff := cmp.Diff(before[w.Name], specs(t, w.spoke)); f.untouched && diff != "" {
+			t.Errorf("%s was written to (-before +after):\n%s", w.Name, diff)
+		}
+	}
+}
+
+// specFault is a fault of the spec: a patch, and one that takes it back.
+func specFault(name string, patch, back map[string]any, want verdicts, says ...string) fault {
+	return fault{
+		name:  name,
+		cause: func(t *testing.T, w way) { t.Helper(); w.spec(t, patch) },
+		mend:  func(t *testing.T, w way) { t.Helper(); w.spec(t, back) },
+		want:  want, says: says,
+	}
+}
+
+// config is a patch of one key of Knative's configuration.
+func config(name, key string, value any) map[string]any {
+	return map[string]any{"config": map[string]any{name: map[string]any{key: value}}}
+}
+
+// specFaults are what users write that cannot be delivered. Nothing of it reaches a cluster.
+func specFaults() []fault {
+	version := map[string]any{"version": "1.23"}
+	const class, kourierClass = "ingress-class", "kourier.ingress.networking.knative.dev"
+	tooFar := unrendered(api.ReasonNotEligible)
+	tooFar[api.VersionMigrationEligible] = "False " + api.ReasonNotEligible
+	faults := []fault{
+		specFault("a version that does not exist", map[string]any{"version": "9.9"}, version,
+			unrendered("UnknownVersion"), `"9.9"`, "1.23"),
+		specFault("a step over more than one minor version", map[string]any{"version": "1.20"}, version, tooFar, "1.22"),
+		specFault("an ingress class that nobody serves",
+			config("network", class, "contour.ingress.networking.knative.dev"), config("network", class, kourierClass),
+			unrendered("IngressNotEnabled"), "contour", "spec.ingress"),
+		specFault("a manifest from a host that is not allowed",
+			map[string]any{"additionalManifests": []any{map[string]any{"URL": "https://example.com/more.yaml"}}},
+			map[string]any{"additionalManifests": nil},
+			unrendered("RemoteManifestRefused"), "example.com"),
+	}
+	for i := range faults {
+		faults[i].untouched = true
+	}
+	return faults
+}
+
+// clusterFaults are what goes wrong on clusters.
+func clusterFaults() []fault {
+	failed := verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed}
+	lacking := verdicts{api.DependenciesInstalled: "False " + api.ReasonKindMissing, api.InstallSucceeded: "False " + api.ReasonApplyFailed}
+	return []fault{
+		{name: "a workload is scaled by hand", cause: scaledByHand, mend: func(*testing.T, way) {}, want: verdicts{}},
+		specFault("a workload never becomes ready",
+			map[string]any{"workloads": []any{map[string]any{"name": "autoscaler", "nodeSelector": map[string]any{"no-node": "has-this"}}}},
+			map[string]any{"workloads": nil},
+			verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, "Deployment knative-serving/autoscaler: "),
+		specFault("Knative's webhook refuses a value", config("autoscaler", "max-scale", "not a number"), config("autoscaler", "max-scale", nil),
+			failed, "ConfigMap knative-serving/config-autoscaler: ", "not a number"),
+		{
+			name: "a policy of the cluster refuses an object", cause: deniedByPolicy, mend: allowedByPolicy,
+			want: failed, says: []string{"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this"},
+		},
+		specFault("the cluster does not know what an ingress needs",
+			map[string]any{
+				"ingress": map[string]any{"kourier": map[string]any{"enabled": false}, "istio": map[string]any{"enabled": true}},
+				"config":  map[string]any{"network": map[string]any{"ingress-class": nil}},
+			}, map[string]any{"ingress": map[string]any{"kourier": map[string]any{"enabled": true}, "istio": nil}, "config": kourier()["config"]},
+			lacking, "PeerAuthentication knative-serving/webhook"),
+		{
+			name: "the cluster is out of sight", untouched: true,
+			cause: func(t *testing.T, w way) { t.Helper(); w.lose(t) },
+			mend:  func(t *testing.T, w way) { t.Helper(); w.find(t) },
+			want:  verdicts{api.TargetClusterResolved: unseen},
+		},
+	}
+}
+
+// hubFaults are what goes wrong between the resource and the cluster.
+func hubFaults() []fault {
+	remove := func(namespace string) func(t *testing.T, w way) {
+		return func(t *testing.T, w way) {
+			t.Helper()
+			w.in(namespace).delete(t)
+			w.in(namespace).gone(t, api.Serving, w.Name)
+		}
+	}
+	return []fault{
+		{
+			name: "the ClusterProfile is gone", untouched: true,
+			cause: func(t *testing.T, w way) { t.Helper(); w.unpublish(t, w.team) },
+			mend:  func(t *testing.T, w way) { t.Helper(); w.publish(t, w.team) },
+			want:  verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileNotFound}, says: []string{"publish it"},
+		},
+		{
+			name: "a second resource for the cluster", namespace: "green", untouched: true,
+			cause: secondResource, mend: remove("green"),
+			want: untold(api.ReasonTargetConflict), says: []string{"blue/", "came first", "goes on once the other is gone"},
+		},
+		{
+			name: "a reference that nobody has allowed", namespace: "red", untouched: true,
+			cause: func(t *testing.T, w way) { t.Helper(); w.in("red").refer(t, w.namespace) },
+			mend:  remove("red"),
+			want:  untold(api.ReasonReferenceNotPermitted), says: []string{`namespace "red"`, `namespace "blue"`},
+		},
+	}
+}
+
+func scaledByHand(t *testing.T, w way) {
+	t.Helper()
+	deployments := w.kube.AppsV1().Deployments("knative-serving")
+	scale, err := deployments.GetScale(t.Context(), "autoscaler", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale.Spec.Replicas = 0
+	if _, err := deployments.UpdateScale(t.Context(), "autoscaler", scale, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is undone on "+w.Name, time.Minute, func(ctx context.Context) error {
+		d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+		if err == nil && (*d.Spec.Replicas != 1 || d.Status.AvailableReplicas != 1) {
+			err = fmt.Errorf("%d replicas, %d available", *d.Spec.Replicas, d.Status.AvailableReplicas)
+		}
+		return err
+	})
+}
+
+// kubectl runs kubectl with manifests on the cluster.
+func (w way) kubectl(t *testing.T, manifests string, args ...string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Command(t.Context(), "kubectl", append([]string{"--kubeconfig", w.Kubeconfig, "--filename", file}, args...)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deniedByPolicy(t *testing.T, w way) {
+	t.Helper()
+	w.kubectl(t, denial, "apply")
+	eventually(t, "the policy is in force on "+w.Name, time.Minute, func(ctx context.Context) error {
+		_, err := w.kube.CoreV1().ConfigMaps("knative-serving").Patch(ctx, "config-defaults", types.MergePatchType,
+			[]byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	w.spec(t, config("defaults", "revision-timeout-seconds", "301"))
+}
+
+func allowedByPolicy(t *testing.T, w way) {
+	t.Helper()
+	w.kubectl(t, denial, "delete")
+	w.spec(t, config("defaults", "revision-timeout-seconds", nil))
+}
+
+// secondResource is one of another team, with a ClusterProfile of its own of the same cluster.
+func secondResource(t *testing.T, w way) {
+	t.Helper()
+	other := w.in("green")
+	w.publish(t, other.team)
+	other.refer(t, other.namespace)
+}
+
+// refer makes a resource for the cluster that refers to its ClusterProfile in that namespace.
+func (w way) refer(t *testing.T, namespace string) {
+	t.Helper()
+	u := referring(api.Serving, w.namespace, w.Name, kourier())
+	if err := unstructured.SetNestedStringMap(u.Object, map[string]string{"namespace": namespace, "name": w.Name}, "spec", "clusterProfileRef"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.resources(api.Serving).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

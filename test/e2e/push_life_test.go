@@ -1,0 +1,378 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// pushOne is a hub with one cluster that OCM does not manage, and whose credential can be revoked.
+type pushOne struct {
+	push
+	spoke
+}
+
+// TestPushLife disturbs the life of an installation without a work agent.
+func TestPushLife(t *testing.T) {
+	t.Parallel()
+	p := newPush(t, lab.Options{Spokes: 1})
+	l := pushOne{push: p, spoke: connect(t, p.Spokes[0])}
+	l.token(t, l.Name, l.Cluster, l.newToken(t))
+	t.Run("a Knative that is not ours is left alone, and adopted without a restart", func(t *testing.T) { l.adopts(t) })
+	t.Run("a bad file of access providers changes nothing and is told", func(t *testing.T) { l.badProviders(t) })
+	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revoked(t) })
+	t.Run("the next leader goes on with an installation and its removal", func(t *testing.T) { l.leaders(t) })
+}
+
+const account = "fleet"
+
+// newToken makes the account of the fleet on the cluster anew and returns a token of it. Those from before are refused.
+func (l pushOne) newToken(t *testing.T) string {
+	t.Helper()
+	const namespace = "kube-system"
+	accounts := l.kube.CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	bindings := l.kube.RbacV1().ClusterRoleBindings()
+	if _, err := bindings.Get(t.Context(), account, metav1.GetOptions{}); err != nil {
+		_, err = bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: account},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := accounts.CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// adopts has Knative installed by somebody else.
+func (l pushOne) adopts(t *testing.T) {
+	l.installByHand(t)
+	before := runningPods(t, l.spoke)
+	l.apply(t, api.Serving, l.Name, kourier())
+	message := l.unresolved(t, api.Serving, l.Name, api.ReasonExistingInstallation)
+	for _, want := range []string{"Deployment knative-serving/activator", api.AdoptAnnotation} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the message does not say %q: %s", want, message)
+		}
+	}
+	if ours := l.ours(t); len(ours) > 0 {
+		t.Errorf("it was not left alone: %s", strings.Join(ours, ", "))
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.AdoptAnnotation)
+	if _, err := l.resources(api.Serving).Patch(t.Context(), l.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.ready(t, api.Serving, l.Name)
+	if diff := cmp.Diff(before, runningPods(t, l.spoke)); diff != "" {
+		t.Errorf("pods were restarted (-before +after):\n%s", diff)
+	}
+	if len(l.ours(t)) == 0 {
+		t.Error("it was not taken over")
+	}
+}
+
+// installByHand applies what the Knative Operator would, as somebody else.
+func (l pushOne) installByHand(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	serving, manifests := filepath.Join(dir, "serving.yaml"), filepath.Join(dir, "manifests.yaml")
+	err := os.WriteFile(serving, []byte(`
+apiVersion: operator.knative.dev/v1beta1
+kind: KnativeServing
+metadata: {name: by-hand, namespace: knative-serving}
+spec:
+  version: "1.23"
+  ingress: {kourier: {enabled: true}}
+  config: {network: {ingress-class: kourier.ingress.networking.knative.dev}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), l.Binary, "render", "--for", "push", "--filename", serving).Output() //nolint:gosec // our own program
+	if err == nil {
+		err = os.WriteFile(manifests, out, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a CRD defines, and what a webhook has to admit, is refused at first.
+	eventually(t, "everything is applied", time.Minute, func(ctx context.Context) error {
+		_, err := l.Command(ctx, "kubectl", "--kubeconfig", l.Kubeconfig, "apply", "--server-side", "--force-conflicts",
+			"--field-manager", "somebody", "--filename", manifests)
+		return err
+	})
+	eventually(t, "it is available", time.Minute, func(ctx context.Context) error {
+		list, err := l.kube.AppsV1().Deployments("knative-serving").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range list.Items {
+			if d.Status.AvailableReplicas != *d.Spec.Replicas {
+				return fmt.Errorf("Deployment %s has %d available pods", d.Name, d.Status.AvailableReplicas)
+			}
+		}
+		return nil
+	})
+}
+
+// ours are the objects on the cluster that have our label.
+func (l pushOne) ours(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for resource, group := range map[string]string{
+		"namespaces": "", "configmaps": "", "services": "", "serviceaccounts": "", "deployments": "apps",
+		"clusterroles": "rbac.authorization.k8s.io", "customresourcedefinitions": "apiextensions.k8s.io",
+		"validatingwebhookconfigurations": "admissionregistration.k8s.io",
+	} {
+		for _, o := range l.list(t, group, "v1", resource) {
+			if o.GetLabels()[api.ComponentLabel] != "" {
+				out = append(out, resource+" "+o.GetName())
+			}
+		}
+	}
+	return out
+}
+
+// badProviders writes garbage over the file of access providers, and a good file with one more again.
+func (l pushOne) badProviders(t *testing.T) {
+	if err := os.WriteFile(l.providers, []byte(`{"providers": [{"name": `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// One that the file before did not have either.
+	l.kubeconfig(t, "other", l.Cluster)
+	l.apply(t, api.Serving, "other", kourier())
+	eventually(t, "the file is told of", time.Minute, func(ctx context.Context) error {
+		s, err := l.read(ctx, api.Serving, "other")
+		if err != nil {
+			return err
+		}
+		c := s.conditions[api.TargetClusterResolved]
+		for _, want := range []string{"kubeconfig-secretreader", "correct the file", "line 1"} {
+			if c.Reason != api.ReasonAccessProviderNotConfigured || !strings.Contains(c.Message, want) {
+				return fmt.Errorf("%s: %s", c.Reason, c.Message)
+			}
+		}
+		return nil
+	})
+	if log := l.log(t, harness.Manager); !strings.Contains(log, "the access providers stay as they were") {
+		t.Error("the log does not tell of the file")
+	}
+	deployments := l.kube.AppsV1().Deployments("knative-serving")
+	if err := deployments.Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster is looked after all the same", time.Minute, func(ctx context.Context) error {
+		d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+		if err == nil && d.DeletionTimestamp != nil {
+			err = errors.New("it is still there")
+		}
+		return err
+	})
+	l.ready(t, api.Serving, l.Name)
+
+	l.provide(t, "secretreader", "kubeconfig-secretreader")
+	l.unresolved(t, api.Serving, "other", api.ReasonTargetConflict) // it is the same cluster
+	l.leave(t, "other")
+	l.ready(t, api.Serving, l.Name)
+}
+
+// leave deletes a resource and waits until it is gone.
+func (l pushOne) leave(t *testing.T, name string) {
+	t.Helper()
+	if err := l.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.gone(t, api.Serving, name)
+}
+
+func (l pushOne) log(t *testing.T, component string) string {
+	t.Helper()
+	for _, c := range l.Components() {
+		if c.Name == component {
+			content, err := os.ReadFile(c.Log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(content)
+		}
+	}
+	t.Fatalf("there is no component %s", component)
+	return ""
+}
+
+// revoked takes the account away whose token the manager uses, and gives it a token of a new one.
+func (l pushOne) revoked(t *testing.T) {
+	before := specs(t, l.spoke)
+	if err := l.kube.CoreV1().ServiceAccounts("kube-system").Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := l.becomes(t, api.Serving, l.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClientCreationFailed})
+	t.Logf("%s: %s", got.Reason, got.Message)
+	s, err := l.read(t.Context(), api.Serving, l.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.conditions[api.DeploymentsAvailable].Status != metav1.ConditionTrue || s.conditions[api.Ready].Status == metav1.ConditionTrue {
+		t.Errorf("what was last seen is not kept, or it is Ready: %v", s.conditions)
+	}
+	token := l.newToken(t)
+	l.secret(t, l.Name, map[string][]byte{"token": []byte(token)})
+	l.ready(t, api.Serving, l.Name)
+	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
+		t.Errorf("it was written to (-before +after):\n%s", diff)
+	}
+	l.canary(t, token)
+}
+
+// leaders has two managers, and kills the one that leads in the middle of an installation, and then of its removal.
+func (l pushOne) leaders(t *testing.T) {
+	l.leave(t, l.Name)
+	const second = harness.Manager + "-2"
+	if err := l.RunManager(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	// A policy of the cluster keeps the installation half done for as long as it takes.
+	l.policy(t, "apply")
+	l.apply(t, api.Serving, l.Name, kourier())
+	l.becomes(t, api.Serving, l.Name, state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	l.killLeader(t, harness.Manager)
+	l.policy(t, "delete")
+	l.ready(t, api.Serving, l.Name)
+	if err := l.Start(harness.Manager); err != nil {
+		t.Fatal(err)
+	}
+
+	// So does a finalizer the removal.
+	l.finalize(t, `["example.com/hold"]`)
+	if err := l.resources(api.Serving).Delete(t.Context(), l.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.becomes(t, api.Serving, l.Name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	eventually(t, "the removal has begun", time.Minute, func(ctx context.Context) error {
+		d, err := l.kube.AppsV1().Deployments("knative-serving").Get(ctx, "activator", metav1.GetOptions{})
+		if err == nil && d.DeletionTimestamp == nil {
+			err = errors.New("the Deployment is not being deleted")
+		}
+		return err
+	})
+	l.killLeader(t, second)
+	l.finalize(t, "null")
+	l.gone(t, api.Serving, l.Name)
+	eventually(t, "nothing is left", time.Minute, func(context.Context) error {
+		if left := leftovers(t, l.spoke); len(left) > 0 {
+			return errors.New(strings.Join(left, ", "))
+		}
+		return nil
+	})
+}
+
+// killLeader kills the manager that leads, and waits until another one does.
+func (l pushOne) killLeader(t *testing.T, manager string) {
+	t.Helper()
+	leader := func(ctx context.Context) (string, error) {
+		lease, err := l.hub.kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "knative-addon", metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return "", err
+		}
+		return *lease.Spec.HolderIdentity, nil
+	}
+	before, err := leader(t.Context())
+	if err == nil {
+		err = l.Kill(manager)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	eventually(t, "another manager leads", time.Minute, func(ctx context.Context) error {
+		now, err := leader(ctx)
+		if err == nil && (now == "" || now == before) {
+			err = fmt.Errorf("the leader is %q", now)
+		}
+		return err
+	})
+	t.Logf("led by another one after %s", time.Since(start).Round(10*time.Millisecond))
+}
+
+// finalize sets the finalizers of a Deployment on the cluster.
+func (l pushOne) finalize(t *testing.T, finalizers string) {
+	t.Helper()
+	_, err := l.kube.AppsV1().Deployments("knative-serving").Patch(t.Context(), "activator", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const noActivator = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-activator}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}
+  validations:
+  - {expression: "object.metadata.name != 'activator'", message: not now}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-activator}
+spec: {policyName: no-activator, validationActions: [Deny]}
+`
+
+// policy applies or deletes a policy of the cluster that refuses a Deployment, and waits until that is so.
+func (l pushOne) policy(t *testing.T, verb string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(noActivator), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Command(t.Context(), "kubectl", "--kubeconfig", l.Kubeconfig, verb, "--filename", file); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"app": "activator"}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "activator"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "activator", Image: "example.com/activator"}}},
+		},
+	}}
+	eventually(t, "it counts that the policy is there or not", time.Minute, func(ctx context.Context) error {
+		_, err := l.kube.AppsV1().Deployments("default").Create(ctx, deployment, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if denied := err != nil && strings.Contains(err.Error(), "not now"); denied != (verb == "apply") {
+			return fmt.Errorf("the answer is: %v", err) //nolint:errorlint // it may be nil
+		}
+		return nil
+	})
+}

@@ -145,6 +145,20 @@ func hubFaults() []fault {
 			want:  verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileNotFound}, says: []string{"publish it"},
 		},
 		{
+			name: "a bad spec while nothing leads to the cluster", untouched: true,
+			cause: func(t *testing.T, w way) {
+				t.Helper()
+				w.unpublish(t, w.team)
+				w.spec(t, map[string]any{"version": "9.9"})
+			},
+			mend: func(t *testing.T, w way) {
+				t.Helper()
+				w.spec(t, map[string]any{"version": "1.23"})
+				w.publish(t, w.team)
+			},
+			want: verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileNotFound, api.InstallSucceeded: "False UnknownVersion"},
+		},
+		{
 			name: "a second resource for the cluster", namespace: "green", untouched: true,
 			cause: secondResource, mend: remove("green"),
 			want: untold(api.ReasonTargetConflict), says: []string{"blue/", "came first", "goes on once the other is gone"},

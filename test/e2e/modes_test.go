@@ -327,13 +327,20 @@ func leavesNothing(t *testing.T, ways []way) {
 	}
 	for _, w := range ways {
 		w.gone(t, api.Serving, w.Name)
-		eventually(t, "CRDs and Namespace are gone from "+w.Name, time.Minute, func(context.Context) error {
-			if kept := foundationUIDs(t, w.spoke); len(kept) > 0 {
-				return fmt.Errorf("%v", kept)
+		eventually(t, "nothing of Knative is left on "+w.Name, time.Minute, func(context.Context) error {
+			for resource, group := range map[string]string{
+				"namespaces": "", "customresourcedefinitions": "apiextensions.k8s.io", "clusterroles": "rbac.authorization.k8s.io",
+				"clusterrolebindings": "rbac.authorization.k8s.io", "validatingwebhookconfigurations": "admissionregistration.k8s.io",
+				"mutatingwebhookconfigurations": "admissionregistration.k8s.io",
+			} {
+				for _, o := range w.list(t, group, "v1", resource) {
+					if strings.Contains(o.GetName(), "knative") {
+						return fmt.Errorf("%s %s is there", resource, o.GetName())
+					}
+				}
 			}
 			return nil
 		})
-		w.empty(t)
 	}
 }
 

@@ -86,6 +86,8 @@ type UnreachableError struct {
 	Finding status.Finding
 	// Retry is after how long that may be different without an event; 0 means never.
 	Retry time.Duration
+	// Values are what a resource may use of the cluster all the same; nil when they are not known.
+	Values *values.Cluster
 }
 
 // Error implements error.

@@ -29,6 +29,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
 // Reconciler serves the resources of one component, one at a time each.
@@ -147,7 +148,33 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 // outOfSight tells that the cluster cannot be used, and keeps what was last seen of it.
 func (r *Reconciler) outOfSight(ctx context.Context, config *unstructured.Unstructured, why *UnreachableError) (reconcile.Result, error) {
 	in := &status.Installation{Held: held(config), Target: why.Finding}
+	if in.Held {
+		if err := r.expect(ctx, config, in, why.Values); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	return reconcile.Result{RequeueAfter: why.Retry}, r.reporter().Installation(ctx, config, in)
+}
+
+// expect fills in what is known without the cluster: whether it could have what the resource asks for, if it still has what
+// it had.
+func (r *Reconciler) expect(
+	ctx context.Context, config *unstructured.Unstructured, in *status.Installation, of *values.Cluster,
+) error {
+	last, err := report.StatusOf(config)
+	if err != nil {
+		return err
+	}
+	if of == nil {
+		of = values.None("nothing is known of it")
+	}
+	in.Bundle, err = r.Bundles.OfConfigFrom(ctx, r.Component, nameOf(config), addon.Place{Installed: last.Version, Values: of})
+	if errors.As(err, &in.Fault) {
+		in.Bundle = nil
+		return nil
+	}
+	in.Observation.Waiting = fmt.Sprintf("waiting for %s to be in sight", r.Clusters.Name(config))
+	return err
 }
 
 // sync brings the cluster to what the resource asks for and fills in what is known of it.

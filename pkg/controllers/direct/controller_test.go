@@ -22,6 +22,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
@@ -99,6 +100,30 @@ func TestMissingValue(t *testing.T) {
 	if got := w.condition(api.InstallSucceeded); got.Status != metav1.ConditionFalse || got.Reason != api.ReasonValueMissing || got.Message != "no region" {
 		t.Errorf("it says %+v", got)
 	}
+}
+
+// TestUnseen holds what is said of a spec while its cluster is out of sight: whether it can be delivered is known on the
+// hub, and nothing else is.
+func TestUnseen(t *testing.T) {
+	w := newWorld(t, serving(finalized))
+	w.target = &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonRemoteClusterStale}, Retry: time.Minute}
+	says := func(condition, reason string, want metav1.ConditionStatus) {
+		t.Helper()
+		if result, err := w.reconcile(); err != nil || result.RequeueAfter != time.Minute {
+			t.Fatalf("%v, %v", result, err)
+		}
+		if got := w.condition(condition); got.Status != want || got.Reason != reason {
+			t.Errorf("it says %+v", got)
+		}
+	}
+	says(api.TargetClusterResolved, api.ReasonRemoteClusterStale, metav1.ConditionFalse)
+	says(api.InstallSucceeded, api.ReasonDelivering, metav1.ConditionUnknown)
+	says(api.DeploymentsAvailable, api.ReasonDelivering, metav1.ConditionUnknown)
+	w.err = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}
+	says(api.InstallSucceeded, string(render.ReasonInvalidSpec), metav1.ConditionFalse)
+	says(api.DeploymentsAvailable, api.ReasonNotRendered, metav1.ConditionUnknown)
+	w.err = nil
+	says(api.InstallSucceeded, api.ReasonDelivering, metav1.ConditionUnknown)
 }
 
 // TestRefusals holds what a resource says whose cluster has the component for somebody else.

@@ -116,32 +116,33 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	if profile == nil {
 		return nil, fmt.Errorf("cannot get ClusterProfile %q: it was deleted a moment ago", result.Target.Profile)
 	}
+	known := values.OfClusterProfile(profile)
 	c, err := r.connect(config, profile)
 	if err != nil {
-		return nil, r.unreachable(err, nil)
+		return nil, r.unreachable(err, nil, known)
 	}
 	alone := context.WithoutCancel(ctx) // a look goes on without the worker
 	err = c.glance.seen(r.Clock.Now(), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
 	if err != nil {
-		return nil, r.unreachable(err, c.session)
+		return nil, r.unreachable(err, c.session, known)
 	}
 	hub, err := r.Hub.UID(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &Target{
-		Cluster: c.cluster, Hub: hub, Values: values.OfClusterProfile(profile), LookAgain: heartbeat,
+		Cluster: c.cluster, Hub: hub, Values: known, LookAgain: heartbeat,
 		Look: func(ctx context.Context) error { return r.look(ctx, c) },
 		Explain: func(err error) (*UnreachableError, bool) {
 			var unreachable *UnreachableError
-			ok := errors.As(r.unreachable(err, c.session), &unreachable)
+			ok := errors.As(r.unreachable(err, c.session, known), &unreachable)
 			return unreachable, ok
 		},
 	}, nil
 }
 
 // unreachable makes an *UnreachableError of what a session says.
-func (r *Remote) unreachable(err error, s *access.Session) error {
+func (r *Remote) unreachable(err error, s *access.Session, known *values.Cluster) error {
 	var failure *access.Error
 	if !errors.As(err, &failure) {
 		return err
@@ -153,7 +154,7 @@ func (r *Remote) unreachable(err error, s *access.Session) error {
 		}
 	}
 	return &UnreachableError{
-		Finding: status.Finding{Status: metav1.ConditionFalse, Reason: failure.Reason, Message: failure.Message}, Retry: retry,
+		Finding: status.Finding{Status: metav1.ConditionFalse, Reason: failure.Reason, Message: failure.Message}, Retry: retry, Values: known,
 	}
 }
 

@@ -99,7 +99,6 @@ func specFaults() []fault {
 
 // clusterFaults are what goes wrong on clusters.
 func clusterFaults() []fault {
-	failed := verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed}
 	lacking := verdicts{api.DependenciesInstalled: "False " + api.ReasonKindMissing, api.InstallSucceeded: "False " + api.ReasonApplyFailed}
 	return []fault{
 		{name: "a workload is scaled by hand", cause: scaledByHand, mend: func(*testing.T, way) {}, want: verdicts{}},
@@ -107,11 +106,12 @@ func clusterFaults() []fault {
 			map[string]any{"workloads": []any{map[string]any{"name": "autoscaler", "nodeSelector": map[string]any{"no-node": "has-this"}}}},
 			map[string]any{"workloads": nil},
 			verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, "Deployment knative-serving/autoscaler: "),
-		specFault("Knative's webhook refuses a value", config("autoscaler", "max-scale", "not a number"), config("autoscaler", "max-scale", nil),
-			failed, "ConfigMap knative-serving/config-autoscaler: ", "not a number"),
 		{
-			name: "a policy of the cluster refuses an object", cause: deniedByPolicy, mend: allowedByPolicy,
-			want: failed, says: []string{"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this"},
+			name: "a policy of the cluster and a webhook of Knative refuse objects", cause: denyObjects, mend: allowObjects,
+			want: verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed}, says: []string{
+				"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this",
+				"ConfigMap knative-serving/config-autoscaler: ", "not a number",
+			},
 		},
 		specFault("the cluster does not know what an ingress needs",
 			map[string]any{
@@ -204,7 +204,7 @@ func (w way) kubectl(t *testing.T, manifests string, args ...string) {
 	}
 }
 
-func deniedByPolicy(t *testing.T, w way) {
+func denyObjects(t *testing.T, w way) {
 	t.Helper()
 	w.kubectl(t, denial, "apply")
 	eventually(t, "the policy is in force on "+w.Name, time.Minute, func(ctx context.Context) error {
@@ -216,12 +216,14 @@ func deniedByPolicy(t *testing.T, w way) {
 		return nil
 	})
 	w.spec(t, config("defaults", "revision-timeout-seconds", "301"))
+	w.spec(t, config("autoscaler", "max-scale", "not a number"))
 }
 
-func allowedByPolicy(t *testing.T, w way) {
+func allowObjects(t *testing.T, w way) {
 	t.Helper()
 	w.kubectl(t, denial, "delete")
 	w.spec(t, config("defaults", "revision-timeout-seconds", nil))
+	w.spec(t, config("autoscaler", "max-scale", nil))
 }
 
 // secondResource is one of another team, with a ClusterProfile of its own of the same cluster.

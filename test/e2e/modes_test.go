@@ -54,9 +54,8 @@ func TestModes(t *testing.T) {
 	for _, f := range slices.Concat(specFaults(), clusterFaults(), hubFaults()) {
 		t.Run(f.name, func(t *testing.T) { f.run(t, ways) })
 	}
-	t.Run("a deletion waits for a cluster that is away", func(t *testing.T) { leavesWhileAway(t, ways) })
 	t.Run("a resource is let go by force, and made anew has what it left", func(t *testing.T) { letGo(t, ways) })
-	t.Run("everything goes if that is asked for", func(t *testing.T) { leavesNothing(t, ways) })
+	t.Run("a deletion waits for a cluster that is away, and takes everything if that is asked for", func(t *testing.T) { leavesNothing(t, ways) })
 	t.Run("OCM's own ClusterProfile asks for direct delivery", func(t *testing.T) { ocmDirect(t, ways[0]) })
 }
 
@@ -225,12 +224,6 @@ func (w way) in(namespace string) way {
 	return w
 }
 
-// pods are the pods of Knative's Deployments, with what tells that one was restarted.
-func (w way) pods(t *testing.T) []string {
-	t.Helper()
-	return runningPods(t, w.spoke)
-}
-
 // runningPods are the pods of Serving's Deployments by UID, with how often their containers were restarted.
 func runningPods(t *testing.T, s spoke) []string {
 	t.Helper()
@@ -250,34 +243,6 @@ func runningPods(t *testing.T, s spoke) []string {
 	return out
 }
 
-// leavesWhileAway deletes the resources while their clusters are away. They go when the clusters are back.
-func leavesWhileAway(t *testing.T, ways []way) {
-	for _, w := range ways {
-		w.lose(t)
-	}
-	for _, w := range ways {
-		w.shows(t, verdicts{api.TargetClusterResolved: unseen})
-		w.delete(t)
-		w.shows(t, leaving(unseen))
-		s, err := w.read(t.Context(), api.Serving, w.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{w.Name, api.ForceOrphanAnnotation} {
-			if got := s.conditions[api.InstallSucceeded].Message; !strings.Contains(got, want) {
-				t.Errorf("%s: the message does not say %q: %s", w.Name, want, got)
-			}
-		}
-	}
-	for _, w := range ways {
-		w.find(t)
-	}
-	for _, w := range ways {
-		w.gone(t, api.Serving, w.Name)
-		w.empty(t)
-	}
-}
-
 // empty waits until nothing of Serving is left on the cluster. Its own controllers, which take pods away, may need a while
 // after the API server was gone.
 func (w way) empty(t *testing.T) {
@@ -294,11 +259,7 @@ func (w way) empty(t *testing.T) {
 func letGo(t *testing.T, ways []way) {
 	before := map[string][]string{}
 	for _, w := range ways {
-		w.apply(t, api.Serving, w.Name, kourier())
-	}
-	for _, w := range ways {
-		w.shows(t, verdicts{})
-		before[w.Name] = w.pods(t)
+		before[w.Name] = runningPods(t, w.spoke)
 		w.lose(t)
 	}
 	for _, w := range ways {
@@ -313,17 +274,35 @@ func letGo(t *testing.T, ways []way) {
 	}
 	for _, w := range ways {
 		w.shows(t, verdicts{})
-		if diff := cmp.Diff(before[w.Name], w.pods(t)); diff != "" {
+		if diff := cmp.Diff(before[w.Name], runningPods(t, w.spoke)); diff != "" {
 			t.Errorf("%s: pods were restarted (-before +after):\n%s", w.Name, diff)
 		}
 	}
 }
 
-// leavesNothing removes everything with the resources, also what users need to have resources of Knative.
+// leavesNothing deletes the resources while their clusters are away, with CRDs and Namespaces. They go when the clusters
+// are back.
 func leavesNothing(t *testing.T, ways []way) {
 	for _, w := range ways {
+		w.lose(t)
+	}
+	for _, w := range ways {
+		w.shows(t, verdicts{api.TargetClusterResolved: unseen})
 		w.annotate(t, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 		w.delete(t)
+		w.shows(t, leaving(unseen))
+		s, err := w.read(t.Context(), api.Serving, w.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{w.Name, api.ForceOrphanAnnotation} {
+			if got := s.conditions[api.InstallSucceeded].Message; !strings.Contains(got, want) {
+				t.Errorf("%s: the message does not say %q: %s", w.Name, want, got)
+			}
+		}
+	}
+	for _, w := range ways {
+		w.find(t)
 	}
 	for _, w := range ways {
 		w.gone(t, api.Serving, w.Name)

@@ -38,7 +38,7 @@ func TestPushLife(t *testing.T) {
 	p := newPush(t, lab.Options{Spokes: 1})
 	l := pushOne{push: p, spoke: connect(t, p.Spokes[0])}
 	l.token(t, l.Name, l.Cluster, l.newToken(t))
-	t.Run("a Knative that is not ours is left alone, and adopted without a restart", func(t *testing.T) { l.adopts(t) })
+	t.Run("a Knative that is not ours is left alone and later adopted without a restart", func(t *testing.T) { l.adopts(t) })
 	t.Run("a bad file of access providers changes nothing and is told", func(t *testing.T) { l.badProviders(t) })
 	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revoked(t) })
 	t.Run("the next leader goes on with an installation and its removal", func(t *testing.T) { l.leaders(t) })
@@ -124,7 +124,7 @@ spec:
 		t.Fatal(err)
 	}
 	// What a CRD defines, and what a webhook has to admit, is refused at first.
-	eventually(t, "everything is applied", time.Minute, func(ctx context.Context) error {
+	eventually(t, "everything is applied", 2*time.Minute, func(ctx context.Context) error {
 		_, err := l.Command(ctx, "kubectl", "--kubeconfig", l.Kubeconfig, "apply", "--server-side", "--force-conflicts",
 			"--field-manager", "somebody", "--filename", manifests)
 		return err

@@ -151,10 +151,17 @@ func connect(t *testing.T, c *lab.Cluster) spoke {
 
 func (s spoke) list(t *testing.T, group, version, resource string) []unstructured.Unstructured {
 	t.Helper()
-	list, err := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).
-		List(t.Context(), metav1.ListOptions{})
+	items, err := s.listed(t.Context(), schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
 	if err != nil {
-		t.Fatalf("cannot list %s of %s: %v", resource, s.Name, err)
+		t.Fatal(err)
 	}
-	return list.Items
+	return items
+}
+
+func (s spoke) listed(ctx context.Context, gvr schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	list, err := s.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list %s of %s: %w", gvr.Resource, s.Name, err)
+	}
+	return list.Items, nil
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -268,6 +270,27 @@ func foundationUIDs(t *testing.T, s spoke) map[string]types.UID {
 // everything in Knative's namespaces but what Kubernetes itself puts there.
 func leftovers(t *testing.T, s spoke) []string {
 	t.Helper()
+	out, err := s.leftovers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// emptied waits until nothing of an installation is left. The cluster's own controllers, which take pods away, may need a
+// while after its API server was gone.
+func (s spoke) emptied(t *testing.T) {
+	t.Helper()
+	eventually(t, "nothing is left on "+s.Name, time.Minute, func(ctx context.Context) error {
+		left, err := s.leftovers(ctx)
+		if err == nil && len(left) > 0 {
+			err = errors.New(strings.Join(left, ", "))
+		}
+		return err
+	})
+}
+
+func (s spoke) leftovers(ctx context.Context) ([]string, error) {
 	namespaced := map[string]string{
 		"deployments": "apps", "statefulsets": "apps", "replicasets": "apps", "pods": "", "services": "", "configmaps": "", "secrets": "",
 		"serviceaccounts": "", "roles": "rbac.authorization.k8s.io", "rolebindings": "rbac.authorization.k8s.io", "jobs": "batch",
@@ -284,7 +307,11 @@ func leftovers(t *testing.T, s spoke) []string {
 		if v == "" {
 			v = "v1"
 		}
-		for _, o := range s.list(t, group, v, resource) {
+		items, err := s.listed(ctx, schema.GroupVersionResource{Group: group, Version: v, Resource: resource})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range items {
 			if strings.HasPrefix(o.GetNamespace(), "knative-") && !ofKubernetes[o.GetName()] {
 				out = append(out, resource+" "+o.GetNamespace()+"/"+o.GetName())
 			}
@@ -295,7 +322,11 @@ func leftovers(t *testing.T, s spoke) []string {
 		"clusterroles": "rbac.authorization.k8s.io", "clusterrolebindings": "rbac.authorization.k8s.io",
 	}
 	for resource, group := range maps.All(clusterScoped) {
-		for _, o := range s.list(t, group, "v1", resource) {
+		items, err := s.listed(ctx, schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range items {
 			for _, word := range []string{"knative", "kourier", "eventing"} {
 				if strings.Contains(o.GetName(), word) {
 					out = append(out, resource+" "+o.GetName())
@@ -304,7 +335,7 @@ func leftovers(t *testing.T, s spoke) []string {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // TestChart has the API server judge the whole chart, with everything that values can add to it.

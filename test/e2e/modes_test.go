@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -243,18 +243,6 @@ func runningPods(t *testing.T, s spoke) []string {
 	return out
 }
 
-// empty waits until nothing of Serving is left on the cluster. Its own controllers, which take pods away, may need a while
-// after the API server was gone.
-func (w way) empty(t *testing.T) {
-	t.Helper()
-	eventually(t, "nothing is left on "+w.Name, time.Minute, func(context.Context) error {
-		if left := leftovers(t, w.spoke); len(left) > 0 {
-			return errors.New(strings.Join(left, ", "))
-		}
-		return nil
-	})
-}
-
 // letGo lets resources go whose clusters are away, and makes them anew.
 func letGo(t *testing.T, ways []way) {
 	before := map[string][]string{}
@@ -306,21 +294,31 @@ func leavesNothing(t *testing.T, ways []way) {
 	}
 	for _, w := range ways {
 		w.gone(t, api.Serving, w.Name)
-		eventually(t, "nothing of Knative is left on "+w.Name, time.Minute, func(context.Context) error {
-			for resource, group := range map[string]string{
-				"namespaces": "", "customresourcedefinitions": "apiextensions.k8s.io", "clusterroles": "rbac.authorization.k8s.io",
-				"clusterrolebindings": "rbac.authorization.k8s.io", "validatingwebhookconfigurations": "admissionregistration.k8s.io",
-				"mutatingwebhookconfigurations": "admissionregistration.k8s.io",
-			} {
-				for _, o := range w.list(t, group, "v1", resource) {
-					if strings.Contains(o.GetName(), "knative") {
-						return fmt.Errorf("%s %s is there", resource, o.GetName())
-					}
+		w.bare(t)
+	}
+}
+
+// bare waits until the cluster has nothing of Knative, neither its CRDs nor its Namespace.
+func (w way) bare(t *testing.T) {
+	t.Helper()
+	eventually(t, "nothing of Knative is left on "+w.Name, time.Minute, func(ctx context.Context) error {
+		for resource, group := range map[string]string{
+			"namespaces": "", "customresourcedefinitions": "apiextensions.k8s.io", "clusterroles": "rbac.authorization.k8s.io",
+			"clusterrolebindings": "rbac.authorization.k8s.io", "validatingwebhookconfigurations": "admissionregistration.k8s.io",
+			"mutatingwebhookconfigurations": "admissionregistration.k8s.io",
+		} {
+			items, err := w.listed(ctx, schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
+			if err != nil {
+				return err
+			}
+			for _, o := range items {
+				if strings.Contains(o.GetName(), "knative") {
+					return fmt.Errorf("%s %s is there", resource, o.GetName())
 				}
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
 }
 
 // ocmDirect has a ClusterProfile that OCM publishes and that asks for direct delivery, with an access provider.
@@ -344,7 +342,7 @@ func ocmDirect(t *testing.T, w way) {
 	w.shows(t, verdicts{})
 	w.delete(t)
 	w.gone(t, api.Serving, w.Name)
-	w.empty(t)
+	w.emptied(t)
 	w.withoutWorks(t)
 }
 

@@ -286,12 +286,7 @@ func (l pushOne) leaders(t *testing.T) {
 	l.killLeader(t, second)
 	l.finalize(t, "null")
 	l.gone(t, api.Serving, l.Name)
-	eventually(t, "nothing is left", time.Minute, func(context.Context) error {
-		if left := leftovers(t, l.spoke); len(left) > 0 {
-			return errors.New(strings.Join(left, ", "))
-		}
-		return nil
-	})
+	l.emptied(t)
 }
 
 // killLeader kills the manager that leads, and waits until another one does.

@@ -343,14 +343,7 @@ func (p push) deletedWhileAway(t *testing.T, name string, c *lab.Cluster) {
 		t.Fatal(err)
 	}
 	p.gone(t, api.Serving, name)
-	s := connect(t, c)
-	// The cluster's own controllers, which take the pods away, may need a while after its API server was gone.
-	eventually(t, "nothing is left on "+c.Name, time.Minute, func(context.Context) error {
-		if left := leftovers(t, s); len(left) > 0 {
-			return errors.New(strings.Join(left, ", "))
-		}
-		return nil
-	})
+	connect(t, c).emptied(t)
 }
 
 func (p push) orphaned(t *testing.T, name string, c *lab.Cluster) {

@@ -277,11 +277,11 @@ func leftovers(t *testing.T, s spoke) []string {
 	return out
 }
 
-// emptied waits until nothing of an installation is left. The cluster's own controllers, which take pods away, may need a
-// while after its API server was gone.
+// emptied waits until nothing of an installation is left. The cluster's own controllers, which take pods away, try again
+// only after up to a minute when its API server was gone.
 func (s spoke) emptied(t *testing.T) {
 	t.Helper()
-	eventually(t, "nothing is left on "+s.Name, time.Minute, func(ctx context.Context) error {
+	eventually(t, "nothing is left on "+s.Name, 3*time.Minute, func(ctx context.Context) error {
 		left, err := s.leftovers(ctx)
 		if err == nil && len(left) > 0 {
 			err = errors.New(strings.Join(left, ", "))

@@ -27,6 +27,8 @@ type connection struct {
 	slots   chan struct{}
 	// seen tells that the cluster has answered a Probe.
 	seen atomic.Bool
+	// pings tells that the last answer came through HTTP/2.
+	pings atomic.Bool
 
 	mu            sync.Mutex
 	transport     *http.Transport
@@ -81,6 +83,7 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 		leave()
 		return nil, err
 	}
+	c.pings.Store(answer.ProtoMajor >= 2)
 	switch {
 	case answer.StatusCode == http.StatusSwitchingProtocols:
 		leave()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -90,6 +91,10 @@ func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	return config
 }
 
+// pingAfter is how long a connection of HTTP/2 may be silent before it is asked for a sign of life, and pingTimeout how long
+// that may take: together they are how long a watch of a cluster that is silent goes on.
+const pingAfter, pingTimeout = 6 * time.Second, 3 * time.Second
+
 // transport makes connections with a client certificate, or without one.
 func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate) *http.Transport {
 	dialer := &net.Dialer{Timeout: limits.DialTimeout}
@@ -97,6 +102,7 @@ func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate
 		DialContext: dialer.DialContext, TLSClientConfig: e.tlsConfig(certificate), TLSHandshakeTimeout: limits.DialTimeout,
 		ResponseHeaderTimeout: limits.AnswerTimeout, DisableCompression: e.disableCompression,
 		MaxIdleConnsPerHost: limits.InFlight,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 			if answer.StatusCode != http.StatusOK {
 				return e.proxyRefused(answer.StatusCode)
@@ -107,7 +113,7 @@ func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate
 	if e.proxy != nil {
 		transport.Proxy = http.ProxyURL(e.proxy)
 	}
-	// Without a proxy of its own, that of the environment; and HTTP/2 with pings, which find out that a connection is dead.
+	// Without a proxy of its own, that of the environment; and HTTP/2.
 	return utilnet.SetTransportDefaults(transport)
 }
 

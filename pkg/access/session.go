@@ -79,6 +79,9 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 // fail at once, with what went wrong last.
 func (s *Session) RetryAt() time.Time { return s.conn.breaker.retryAt() }
 
+// Pings tells that connections of a cluster that is silent end within seconds, and what is watched through them.
+func (s *Session) Pings() bool { return s.conn.pings.Load() }
+
 // RoundTrip sends a request with the credential, in its turn.
 func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer, err := s.roundTrip(req)

@@ -76,6 +76,28 @@ func TestClientsOfASession(t *testing.T) {
 	}
 }
 
+// TestPings holds that a session knows whether its connections find out by themselves that the cluster is silent.
+func TestPings(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSpoke(t, func(s *spoke) { s.EnableHTTP2 = http2 })
+			session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options())
+			if session.Pings() {
+				t.Error("it knows before the cluster has answered")
+			}
+			if _, _, err := ask(t.Context(), session, http.MethodGet, "/version", ""); err != nil {
+				t.Fatal(err)
+			}
+			if session.Pings() != http2 {
+				t.Errorf("it says %t", session.Pings())
+			}
+			if pings := session.conn.transport.HTTP2; pings.SendPingTimeout != pingAfter || pings.PingTimeout != pingTimeout {
+				t.Errorf("pings are configured as %+v", pings)
+			}
+		})
+	}
+}
+
 func TestRequestsOfASession(t *testing.T) {
 	var got *http.Request
 	s := newSpoke(t, func(s *spoke) {

@@ -27,16 +27,16 @@ type glance struct {
 	at time.Time
 }
 
-// seen is nil when the cluster has answered a moment ago, and otherwise has somebody look. The error is ErrLooking
-// meanwhile, and what came of it then. again is called for those who have heard the former.
-func (g *glance) seen(now time.Time, u user, look func() error, again func(user)) error {
+// seen is nil when the cluster has answered since then, and otherwise has somebody look. The error is ErrLooking meanwhile,
+// and what came of it then. again is called for those who have heard the former.
+func (g *glance) seen(since time.Time, u user, look func() error, again func(user)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case !g.looking && g.waiting[u]:
 		delete(g.waiting, u)
 		return g.failure
-	case !g.looking && g.failure == nil && now.Sub(g.at) < heartbeat:
+	case !g.looking && g.failure == nil && g.at.After(since):
 		return nil
 	case !g.looking:
 		g.looking = true

@@ -32,7 +32,7 @@ type viewer struct {
 }
 
 func (v *viewer) ask(name string) error {
-	return v.seen(time.Now(), userNamed(name), v.look, func(u user) {
+	return v.seen(time.Now().Add(-heartbeat), userNamed(name), v.look, func(u user) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.again = append(v.again, u.name.Name)

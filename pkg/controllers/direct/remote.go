@@ -70,6 +70,9 @@ const (
 	// heartbeat is how often a cluster is asked whether it is there, and heartbeatTimeout how long it may take to answer:
 	// together they are how long a silent cluster may go unnoticed.
 	heartbeat, heartbeatTimeout = 10 * time.Second, 4 * time.Second
+	// watchedHeartbeat is how often it is asked while it is watched through connections that end when it is silent. The rest,
+	// such as a credential that was revoked, may go unnoticed for as long.
+	watchedHeartbeat = 2 * time.Minute
 	// unreachableRetry is after how long a cluster that could not be reached is tried again, unless its session knows better.
 	unreachableRetry = 10 * time.Second
 )
@@ -122,7 +125,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 		return nil, r.unreachable(err, nil, known)
 	}
 	alone := context.WithoutCancel(ctx) // a look goes on without the worker
-	err = c.glance.seen(r.Clock.Now(), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
+	err = c.glance.seen(r.Clock.Now().Add(-c.heartbeat()), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
 	if err != nil {
 		return nil, r.unreachable(err, c.session, known)
 	}
@@ -131,7 +134,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 		return nil, err
 	}
 	return &Target{
-		Cluster: c.cluster, Hub: hub, Values: known, LookAgain: heartbeat,
+		Cluster: c.cluster, Hub: hub, Values: known, LookAgain: c.heartbeat(),
 		Look: func(ctx context.Context) error { return r.look(ctx, c) },
 		Explain: func(err error) (*UnreachableError, bool) {
 			var unreachable *UnreachableError
@@ -189,6 +192,13 @@ func (r *Remote) connect(config *unstructured.Unstructured, profile *clusterinve
 	return c, nil
 }
 
+func (c *connection) heartbeat() time.Duration {
+	if c.session.Pings() && c.cluster.Watched() {
+		return watchedHeartbeat
+	}
+	return heartbeat
+}
+
 // look asks the cluster whether it is there, unless it has answered a moment ago.
 func (r *Remote) look(ctx context.Context, c *connection) error {
 	c.mu.Lock()
@@ -202,7 +212,7 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 		c.glance.answered(r.Clock.Now())
 		return nil
 	}
-	if c.glance.since(r.Clock.Now()) < heartbeat {
+	if c.glance.since(r.Clock.Now()) < c.heartbeat() {
 		return nil
 	}
 	beat, cancel := context.WithTimeout(ctx, heartbeatTimeout)

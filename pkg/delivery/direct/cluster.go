@@ -81,6 +81,14 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	return ns.UID, nil
 }
 
+// Watched tells that everything that is seen of the cluster is watched. As soon as that is not so any more, Options.Changed
+// is called without a component.
+func (c *Cluster) Watched() bool {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	return len(c.views.started) > 0 && int(c.outlook.live.Load()) == len(c.views.started)
+}
+
 // Close ends all watches.
 func (c *Cluster) Close() {
 	c.outlook.close()

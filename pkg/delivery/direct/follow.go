@@ -21,7 +21,7 @@ const (
 	// beginTimeout is how long a watch may take to begin.
 	beginTimeout = 10 * time.Second
 	// watchTime is for how long a watch is asked for at least, and at most twice as long.
-	watchTime = 5 * time.Minute
+	watchTime = 2 * time.Hour
 	// longestCheck is the longest time between two looks whether a watch that is silent has missed something. API servers
 	// send bookmarks more often.
 	longestCheck = 5 * time.Minute
@@ -74,6 +74,7 @@ func (f *follower) run(ctx context.Context) {
 			continue
 		}
 		f.outlook.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
+		f.view.changed("") // the cluster may be away
 		sleep(ctx, pauses.Step())
 	}
 }
@@ -123,6 +124,8 @@ func (f *follower) watch(ctx context.Context, ended <-chan struct{}) error {
 		return err
 	}
 	defer w.Stop()
+	f.outlook.live.Add(1)
+	defer f.outlook.live.Add(-1)
 	began := time.Now()
 	s := stream{follower: f, check: f.outlook.firstCheck()}
 	timer := time.NewTimer(s.check)

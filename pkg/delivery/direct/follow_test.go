@@ -116,6 +116,8 @@ type onlooker struct {
 	*listed
 	*follower
 	lines []string
+	// doubts are how often it was told that the cluster may be away.
+	doubts int
 }
 
 func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *onlooker {
@@ -123,7 +125,7 @@ func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (wa
 	o := &onlooker{listed: &listed{begin: begin, version: 10, objects: map[string]*sight{}}}
 	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
 	o.follower = &follower{
-		view: newView(func(api.Component) {}), source: o.listed, at: place{configMaps(), "team"},
+		view: newView(o.told), source: o.listed, at: place{configMaps(), "team"},
 		outlook: &outlook{interval: DefaultPollInterval, limit: limit, log: log, turn: make(chan struct{}, 1)},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,6 +134,12 @@ func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (wa
 	t.Cleanup(func() { cancel(); <-done })
 	synctest.Wait()
 	return o
+}
+
+func (o *onlooker) told(c api.Component) {
+	if c == "" {
+		o.doubts++
+	}
 }
 
 // pass lets time go by in the bubble.
@@ -240,9 +248,16 @@ func TestWatched(t *testing.T) {
 		if now, watches := o.counts(); now != lists || watches != 2 {
 			t.Errorf("it was listed %d times, and watched %d times", now-lists, watches)
 		}
+		if live := o.outlook.live.Load(); live != 1 || o.doubts > 0 {
+			t.Errorf("%d watches are live, want 1; %d doubts, want none", live, o.doubts)
+		}
 
 		o.setAway(true)
 		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
+		synctest.Wait()
+		if live := o.outlook.live.Load(); live != 0 || o.doubts != 1 {
+			t.Errorf("%d watches are live, want none; %d doubts, want one at once", live, o.doubts)
+		}
 		pass(time.Hour)
 		o.setAway(false)
 		o.change("b")

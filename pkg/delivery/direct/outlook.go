@@ -5,6 +5,7 @@ package direct
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -76,6 +77,8 @@ type outlook struct {
 	log      logr.Logger
 	// turn is held by the watch that begins.
 	turn chan struct{}
+	// live are the watches that have begun and not ended.
+	live atomic.Int32
 
 	mu sync.Mutex
 	// ended is closed when the cluster is not watched any more; nil while it is polled.

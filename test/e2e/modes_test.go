@@ -279,14 +279,14 @@ func leavesNothing(t *testing.T, ways []way) {
 		w.annotate(t, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 		w.delete(t)
 		w.shows(t, leaving(unseen))
-		s, err := w.read(t.Context(), api.Serving, w.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, want := range []string{w.Name, api.ForceOrphanAnnotation} {
-			if got := s.conditions[api.InstallSucceeded].Message; !strings.Contains(got, want) {
-				t.Errorf("%s: the message does not say %q: %s", w.Name, want, got)
-			}
+			eventually(t, "the message says "+want, time.Minute, func(ctx context.Context) error {
+				s, err := w.read(ctx, api.Serving, w.Name)
+				if got := s.conditions[api.InstallSucceeded].Message; err == nil && !strings.Contains(got, want) {
+					err = fmt.Errorf("%s says %q", w.Name, got)
+				}
+				return err
+			})
 		}
 	}
 	for _, w := range ways {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
 // multiclusterValues are values with one access provider, in a file.
@@ -67,13 +69,74 @@ func TestChartAccessProviders(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := f.Template(t.Context(), tc.args...)
-			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-				t.Fatalf("error is %v, want %q", err, tc.err)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("%q is missing in:\n%s", want, got)
+			templated(t, f, tc.args, tc.want, tc.err)
+		})
+	}
+}
+
+// templated holds that the chart has all that is wanted, or is refused with the error.
+func templated(t *testing.T, f *harness.Fleet, args, want []string, refusal string) string {
+	t.Helper()
+	got, err := f.Template(t.Context(), args...)
+	if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
+		t.Fatalf("error is %v, want %q", err, refusal)
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%q is missing in:\n%s", w, got)
+		}
+	}
+	return got
+}
+
+// TestChartPlacements holds what becomes of an installStrategy, and what is refused.
+func TestChartPlacements(t *testing.T) {
+	f := fleet(t)
+	const placements = "serving.installStrategy.type=Placements"
+	for name, tc := range map[string]struct {
+		args, want, lacks []string
+		err               string
+	}{
+		"by hand": {want: []string{"type: Manual"}, lacks: []string{"kind: Placement", "placements:", "rolloutStrategy:"}},
+		"the chart's own Placement": {
+			args: []string{"--set", placements},
+			want: []string{
+				"    - name: knative-serving\n      namespace: knative-addon\n      rolloutStrategy:\n        type: Progressive\n        progressive:\n",
+				"minSuccessTime: 2m", "progressDeadline: 20m", "maxFailures: 1", "kind: Placement\n",
+				"key: cluster.open-cluster-management.io/unreachable\n      operator: Exists",
+				"key: cluster.open-cluster-management.io/unavailable\n      operator: Exists",
+			},
+			lacks: []string{"all:"},
+		},
+		"all at once": {
+			args: []string{"--set", placements, "--set", "serving.installStrategy.rolloutStrategy.type=All"},
+			want: []string{"type: All\n        all:\n          progressDeadline: 20m"}, lacks: []string{"progressive:"},
+		},
+		"group by group": {
+			args: []string{"--set", placements, "--set", "serving.installStrategy.rolloutStrategy.type=ProgressivePerGroup"},
+			want: []string{"type: ProgressivePerGroup\n        progressivePerGroup:\n"}, lacks: []string{"progressive:"},
+		},
+		"Placements of somebody else": {
+			args: []string{
+				"--set", placements,
+				"--set-json", `serving.installStrategy.placements=[{"name":"edge","namespace":"fleet"},{"name":"core","namespace":"fleet","rolloutStrategy":{"type":"All"}}]`,
+			},
+			want: []string{
+				"- name: edge\n      namespace: fleet\n      rolloutStrategy:\n        type: Progressive",
+				"- name: core\n      namespace: fleet\n      rolloutStrategy:\n        type: All",
+			},
+			lacks: []string{"kind: Placement\n"},
+		},
+		"a deadline that OCM does not understand": {
+			args: []string{"--set", placements, "--set", "serving.installStrategy.rolloutStrategy.progressive.progressDeadline=1h30m"}, err: "progressDeadline",
+		},
+		"an unknown strategy": {args: []string{"--set", "serving.installStrategy.rolloutStrategy.type=Some"}, err: "rolloutStrategy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := templated(t, f, tc.args, tc.want, tc.err)
+			for _, lacks := range tc.lacks {
+				if strings.Contains(got, lacks) {
+					t.Errorf("%q is in:\n%s", lacks, got)
 				}
 			}
 		})

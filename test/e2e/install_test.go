@@ -343,7 +343,7 @@ func TestChart(t *testing.T) {
 	f := fleet(t)
 	out, err := f.Template(t.Context(), "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
 		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}",
-		"--set", "localInstalls=true", "--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"))
+		"--set", "localInstalls=true", "--set", "serving.installStrategy.type=Placements", "--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,9 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"deployment.apps", "poddisruptionbudget", "clusterrole.rbac", "clustermanagementaddon", "knativeserving", "knativeeventing"} {
+	for _, kind := range []string{
+		"deployment.apps", "poddisruptionbudget", "clusterrole.rbac", "clustermanagementaddon", "knativeserving", "knativeeventing", "placement.cluster",
+	} {
 		if !strings.Contains(got, kind) {
 			t.Errorf("the chart has no %s:\n%s", kind, got)
 		}

@@ -28,6 +28,50 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* The installStrategy of an add-on: (dict "root" $ "addOn" name "strategy" values). */}}
+{{- define "knative-addon.installStrategy" -}}
+type: {{ .strategy.type }}
+{{- if eq .strategy.type "Placements" }}
+{{- $placements := .strategy.placements | default (list (dict "name" .addOn "namespace" .root.Release.Namespace)) }}
+{{- $rollout := .strategy.rolloutStrategy }}
+placements:
+{{- range $placements }}
+- name: {{ .name }}
+  namespace: {{ .namespace }}
+  {{- with .configs }}
+  configs:
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  rolloutStrategy:
+  {{- if .rolloutStrategy }}
+    {{- toYaml .rolloutStrategy | nindent 4 }}
+  {{- else }}
+    type: {{ $rollout.type }}
+    {{- $details := $rollout.type | untitle }}
+    {{ $details }}:
+      {{- toYaml (get $rollout $details) | nindent 6 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The Placement of an add-on that installs by Placements and is given none: arguments as above. */}}
+{{- define "knative-addon.placement" -}}
+{{- if and (eq .strategy.type "Placements") (not .strategy.placements) }}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata:
+  name: {{ .addOn }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "knative-addon.labels" .root | nindent 4 }}
+  {{- include "knative-addon.keep" .root | nindent 2 }}
+spec:
+  {{- toYaml .strategy.placement | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* Fails where clusters could not be connected to with these values. */}}
 {{- define "knative-addon.checkMulticluster" -}}
 {{- with .Values.multicluster }}

@@ -103,8 +103,8 @@ func TestChartPlacements(t *testing.T) {
 			want: []string{
 				"    - name: knative-serving\n      namespace: knative-addon\n      rolloutStrategy:\n        type: Progressive\n        progressive:\n",
 				"minSuccessTime: 2m", "progressDeadline: 20m", "maxFailures: 1", "kind: Placement\n",
-				"key: cluster.open-cluster-management.io/unreachable\n      operator: Exists",
-				"key: cluster.open-cluster-management.io/unavailable\n      operator: Exists",
+				"key: cluster.open-cluster-management.io/unreachable\n    operator: Exists",
+				"key: cluster.open-cluster-management.io/unavailable\n    operator: Exists",
 			},
 			lacks: []string{"all:"},
 		},

@@ -100,12 +100,11 @@ func (c crowd) installs(t *testing.T, bad bool) time.Duration {
 // holes are resources for clusters that never answer, and for one whose plugin never ends.
 func (c crowd) holes(t *testing.T) []*hole {
 	t.Helper()
-	credential := c.good[0].Credential
 	var out []*hole
 	for i := range silent {
 		h := newHole(t)
 		out = append(out, h)
-		c.token(t, holeName(i), &lab.Cluster{Credential: &lab.Credential{Server: "https://" + h.Addr().String(), CA: credential.CA}}, credential.Token)
+		c.token(t, holeName(i), &lab.Cluster{URL: "https://" + h.Addr().String(), CA: c.good[0].CA}, c.good[0].Credential.Token)
 		c.apply(t, api.Serving, holeName(i), kourier())
 	}
 	c.profile(t, stuck, c.good[0], stuck, map[string]any{})

@@ -70,7 +70,7 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err := c.writeKeys(); err != nil {
 		return err
 	}
-	if err := l.startAPIServer(ctx, c, ports[0]); err != nil {
+	if err := l.startAPIServer(ctx, c, ports[0], frontProxy()...); err != nil {
 		return err
 	}
 	if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil { //nolint:contextcheck // connections outlive the call
@@ -97,21 +97,28 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	return err
 }
 
-func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string) error {
-	args := []string{
-		"--etcd-servers=" + l.etcdURL, "--etcd-prefix=/" + c.Name,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
-		"--endpoint-reconciler-type=none", // it refuses loopback addresses
-		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
+// frontProxy are the API server's arguments for aggregated APIs. Controllers want to know of them; a cluster without
+// controllers does without, and needs fewer inotify instances.
+func frontProxy() []string {
+	return []string{
 		"--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-username-headers=X-Remote-User",
 		"--proxy-client-cert-file=front-proxy.crt", "--proxy-client-key-file=front-proxy.key",
+	}
+}
+
+func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args ...string) error {
+	args = append([]string{
+		"--etcd-servers=" + l.etcdURL, "--etcd-prefix=/" + c.Name,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
+		"--endpoint-reconciler-type=none", // it refuses loopback addresses
+		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
 		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceIPs.cidr(), "--allow-privileged",
 		// Tests need no protection from themselves, and one lab has few clients with many requests.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
-	}
+	}, args...)
 	if l.opts.AuditLog {
 		if err := c.write("audit.yaml", []byte(auditPolicy)); err != nil {
 			return err
@@ -139,8 +146,7 @@ func (l *Lab) startControllers(c *Cluster, managerPort, schedulerPort string) er
 		"--kube-api-qps=300", "--kube-api-burst=500", // its own default delays the first service account by 5 s
 		"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt")
 	if c == l.Hub {
-		// Klusterlets ask for certificates on the hub only, and each of the four signers takes one of the 128 inotify
-		// instances that a user has.
+		// Klusterlets ask for certificates on the hub only, and each of the four signers takes an inotify instance.
 		manager = append(manager, "--cluster-signing-cert-file=ca.crt", "--cluster-signing-key-file=ca.key")
 	}
 	_, err := l.procs.Start(process.Spec{

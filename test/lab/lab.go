@@ -41,6 +41,8 @@ type Lab struct {
 	webhook int // port of OCM's webhooks
 	start   time.Time
 	lock    *os.File // held as long as a temporary Dir is in use
+	// reserved are inotify instances.
+	reserved int64
 
 	ctx    context.Context //nolint:containedctx // the lab's own life, ended by Close
 	cancel context.CancelFunc
@@ -64,7 +66,11 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.up(ctx); err != nil {
+	err = l.reserve(ctx, hubInstances+opts.ManagedClusters*managedInstances+opts.Spokes*spokeInstances)
+	if err == nil {
+		err = l.up(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -164,6 +170,7 @@ func (l *Lab) Close() error {
 	l.cancel()
 	l.procs.KillAll()
 	l.bg.Wait()
+	l.release()
 	for _, c := range append(l.Clusters(), l.Hub) {
 		c.serviceIPs.close()
 	}

@@ -32,6 +32,9 @@ const lightTimeout = 2 * time.Minute
 // no pod, and no webhook runs: Namespaces stay Terminating, and what owns something is deleted without it. Take Spokes
 // where that matters.
 func (l *Lab) AddLightSpokes(ctx context.Context, n int) ([]*Cluster, error) {
+	if err := l.reserve(ctx, n*lightInstances); err != nil {
+		return nil, err
+	}
 	added := make([]*Cluster, n)
 	for i := range added {
 		added[i] = l.newCluster(fmt.Sprintf("light%d", len(l.Light)+i+1))

@@ -126,7 +126,7 @@ test-unit: releases ## Run the unit tests.
 
 .PHONY: test-e2e
 test-e2e: build ## Run the end-to-end tests on fleets of real components, two at a time.
-	cd test/e2e && go test ./... -count=1 -parallel 2 -timeout 50m
+	cd test/e2e && go test ./... -count=1 -parallel 2 -timeout 75m
 
 .PHONY: bench-render
 bench-render: releases ## Compare the cost of rendering for many clusters with the Knative Operator's functions.

@@ -26,22 +26,43 @@ import (
 const resync = 15 * time.Second
 
 // shared is the fleet of all stories that do not disturb each other: each uses clusters of its own. It starts with the
-// first story and ends with the last.
+// first story and ends with the last: parallel tests go on when all others have ended, and need the machine for themselves.
 var shared struct {
 	sync.Once
 	fleet *harness.Fleet
 	err   error
+
+	end sync.Once
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared.fleet != nil {
-		if err := shared.fleet.Close(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot close the lab: %v\n", err)
-			code = 1
-		}
+	if err := endShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	os.Exit(code)
+}
+
+func endShared() (err error) {
+	shared.end.Do(func() {
+		if shared.fleet == nil {
+			return
+		}
+		if err = shared.fleet.Close(); err != nil {
+			err = fmt.Errorf("cannot close the lab: %w", err)
+		}
+	})
+	return err
+}
+
+// ownLab is a lab for a parallel test.
+func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
+	t.Helper()
+	if err := endShared(); err != nil {
+		t.Error(err)
+	}
+	return lab.Start(t, opts)
 }
 
 // fleet is the shared fleet of two managed clusters with the chart installed and the manager running.

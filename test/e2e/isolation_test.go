@@ -54,7 +54,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T) crowd {
 	t.Helper()
-	l := lab.Start(t, lab.Options{})
+	l := ownLab(t, lab.Options{})
 	c := crowd{push: pushFrom(t, l)}
 	var err error
 	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {

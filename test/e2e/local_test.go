@@ -91,7 +91,7 @@ func TestLocalInstalls(t *testing.T) {
 
 func localHub(t *testing.T, managerArgs ...string) local {
 	t.Helper()
-	started := lab.Start(t, lab.Options{HubNodes: true})
+	started := ownLab(t, lab.Options{HubNodes: true})
 	f, err := harness.Install(t.Context(), started, harness.Options{
 		Helm: []string{"--set", "localInstalls=true"}, Manager: append([]string{"--local-installs"}, managerArgs...),
 	})

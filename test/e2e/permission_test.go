@@ -49,7 +49,7 @@ const (
 // TestPermissions installs, upgrades, repairs and removes with the permissions that are printed, and without each of them.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t, lab.Options{Spokes: 2})
+	l := ownLab(t, lab.Options{Spokes: 2})
 	for i, of := range []struct {
 		component api.Component
 		spec      string

@@ -43,7 +43,7 @@ func allowedReferences() resolve.ReferencePolicy {
 // TestPolicies holds what the chart's admission policies refuse, on a hub without clusters.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t, lab.Options{})
+	l := ownLab(t, lab.Options{})
 	if _, err := harness.Install(t.Context(), l, harness.Options{Helm: policyArgs}); err != nil {
 		t.Fatal(err)
 	}

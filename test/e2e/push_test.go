@@ -60,7 +60,7 @@ func TestPush(t *testing.T) {
 
 func newPush(t *testing.T, opts lab.Options, helmArgs ...string) push {
 	t.Helper()
-	return pushFrom(t, lab.Start(t, opts), helmArgs...)
+	return pushFrom(t, ownLab(t, opts), helmArgs...)
 }
 
 // pushFrom installs the add-on on the lab's hub.

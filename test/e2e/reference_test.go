@@ -27,7 +27,7 @@ import (
 func ownFleet(t *testing.T, opts lab.Options, managerArgs ...string) *harness.Fleet {
 	t.Helper()
 	opts.Log = os.Stderr
-	l := lab.Start(t, opts)
+	l := ownLab(t, opts)
 	f, err := harness.Install(t.Context(), l, harness.Options{Manager: managerArgs})
 	if err != nil {
 		t.Fatal(err)

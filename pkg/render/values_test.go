@@ -99,6 +99,7 @@ func TestValuesOfACluster(t *testing.T) {
 }
 
 func sharedByValues(t *testing.T, in *Install, b *Bundle) {
+	t.Helper()
 	same := cluster("name", "c2", "labels.other", "x", "labels.example.com/timeout", "11", "claims.service-type", "NodePort", "variables.REGISTRY", "registry.eu")
 	if on(t, in, same, nil) != b {
 		t.Error("another cluster with the same values has another bundle")
@@ -110,6 +111,7 @@ func sharedByValues(t *testing.T, in *Install, b *Bundle) {
 }
 
 func missingAreNamed(t *testing.T, in *Install) {
+	t.Helper()
 	_, err := in.On(cluster("name", "c1", "claims.service-type", "NodePort"), nil)
 	if ReasonOf(err) != ReasonValueMissing {
 		t.Fatalf("error is %v", err)

@@ -68,7 +68,7 @@ func newCrowd(t *testing.T) crowd {
 	return c
 }
 
-// installs installs on the good clusters, after the others if they are there, and returns how long that took.
+// installs makes the resources for the good clusters, after the others if they are there, and returns how long that took.
 func (c crowd) installs(t *testing.T, bad bool) time.Duration {
 	t.Helper()
 	var holes []*hole

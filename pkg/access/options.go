@@ -41,7 +41,7 @@ type PluginLimits struct {
 
 // ClusterLimits are for each cluster on its own.
 type ClusterLimits struct {
-	// QPS and Burst limit requests per second; 40 and 80.
+	// QPS and Burst limit requests per second; 50 and 400. Both components are installed with fewer than the latter.
 	QPS   float32
 	Burst int
 	// InFlight is how many requests run at once, watches aside; 8.
@@ -61,15 +61,15 @@ type BreakerOptions struct {
 	// Threshold is after how many failures in a row a cluster is left alone; 3. Failures of plugins and refused
 	// credentials need no second time.
 	Threshold int
-	// Base is the first pause, 5 seconds; each is twice the one before, up to Max, 5 minutes.
+	// Base is the first pause, 5 seconds; each is twice the one before, up to Max, a minute.
 	Base, Max time.Duration
 }
 
 func (o Options) withDefaults() Options {
 	orDuration(&o.Plugin.Timeout, 10*time.Second)
 	orNumber(&o.Plugin.Parallel, 16)
-	orNumber(&o.Cluster.QPS, 40)
-	orNumber(&o.Cluster.Burst, 80)
+	orNumber(&o.Cluster.QPS, 50)
+	orNumber(&o.Cluster.Burst, 400)
 	orNumber(&o.Cluster.InFlight, 8)
 	orDuration(&o.Cluster.DialTimeout, 5*time.Second)
 	orDuration(&o.Cluster.AnswerTimeout, time.Minute)
@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 	orNumber(&o.Cluster.MaxAnswer, 64<<20)
 	orNumber(&o.Breaker.Threshold, 3)
 	orDuration(&o.Breaker.Base, 5*time.Second)
-	orDuration(&o.Breaker.Max, 5*time.Minute)
+	orDuration(&o.Breaker.Max, time.Minute)
 	if o.UserAgent == "" {
 		o.UserAgent = "knative-addon"
 	}

@@ -60,7 +60,7 @@ func newCrowd(t *testing.T) crowd {
 	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {
 		t.Fatal(err)
 	}
-	sleep := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": []any{"infinity"}}
+	sleep := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": []any{"60"}}
 	c.provideAll(t, c.provider("secretreader"), map[string]any{"name": stuck, "execConfig": sleep})
 	for _, g := range c.good {
 		c.token(t, g.Name, g, g.Credential.Token)

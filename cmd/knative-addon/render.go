@@ -45,9 +45,9 @@ func (o *offline) read(cmd *cobra.Command) ([]*render.Install, error) {
 // render renders one of them, and tells of its warnings.
 func (o *offline) render(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
 	var bundle *render.Bundle
-	install, err := o.target.on(install)
+	placed, err := o.target.on(install)
 	if err == nil {
-		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), install, o.flags.options(render.Mode(o.mode)))
+		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.options(render.Mode(o.mode)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)

@@ -80,11 +80,13 @@ func TestRenderJSONIsOneObjectALine(t *testing.T) {
 		}
 		return n
 	}
-	if p, q := count(pull), count(push); p != q+1 {
-		t.Errorf("pull has %d objects and push %d: pull has the work agent's role besides", p, q)
+	if p, q := count(pull), count(push); p != q+3 {
+		t.Errorf("pull has %d objects and push %d: pull has the work agent's role besides, and what the cluster claims of version and ingress", p, q)
 	}
-	if strings.Contains(push, "aggregate-to-work") {
-		t.Error("push delivers the work agent's role")
+	for _, ofAgents := range []string{"aggregate-to-work", "ClusterClaim"} {
+		if strings.Contains(push, ofAgents) || !strings.Contains(pull, ofAgents) {
+			t.Errorf("%s is for clusters with a work agent, and for all of them", ofAgents)
+		}
 	}
 }
 

@@ -67,9 +67,9 @@ func (g *glance) answered(at time.Time) {
 	g.at = at
 }
 
-// since is how long ago the cluster has answered.
-func (g *glance) since(now time.Time) time.Duration {
+// answeredAfter tells whether the cluster has answered since then.
+func (g *glance) answeredAfter(since time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return now.Sub(g.at)
+	return g.at.After(since)
 }

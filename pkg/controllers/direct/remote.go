@@ -125,7 +125,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 		return nil, r.unreachable(err, nil, known)
 	}
 	alone := context.WithoutCancel(ctx) // a look goes on without the worker
-	err = c.glance.seen(r.Clock.Now().Add(-c.heartbeat()), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
+	err = c.glance.seen(c.fresh(r.Clock.Now()), userOf(config), func() error { return r.look(alone, c) }, func(u user) { r.Again(u.component, u.name) })
 	if err != nil {
 		return nil, r.unreachable(err, c.session, known)
 	}
@@ -199,6 +199,15 @@ func (c *connection) heartbeat() time.Duration {
 	return heartbeat
 }
 
+// fresh is since when an answer of the cluster counts.
+func (c *connection) fresh(now time.Time) time.Time {
+	since := now.Add(-c.heartbeat())
+	if lost := c.cluster.Lost(); lost.After(since) {
+		return lost
+	}
+	return since
+}
+
 // look asks the cluster whether it is there, unless it has answered a moment ago.
 func (r *Remote) look(ctx context.Context, c *connection) error {
 	c.mu.Lock()
@@ -212,7 +221,7 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 		c.glance.answered(r.Clock.Now())
 		return nil
 	}
-	if c.glance.since(r.Clock.Now()) < c.heartbeat() {
+	if c.glance.answeredAfter(c.fresh(r.Clock.Now())) {
 		return nil
 	}
 	beat, cancel := context.WithTimeout(ctx, heartbeatTimeout)

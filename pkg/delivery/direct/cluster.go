@@ -89,6 +89,15 @@ func (c *Cluster) Watched() bool {
 	return len(c.views.started) > 0 && int(c.outlook.live.Load()) == len(c.views.started)
 }
 
+// Lost is when something that was watched could not be watched any more: what the cluster answered before tells nothing
+// about now. It is zero while that never happened.
+func (c *Cluster) Lost() time.Time {
+	if lost := c.outlook.lost.Load(); lost != nil {
+		return *lost
+	}
+	return time.Time{}
+}
+
 // Close ends all watches.
 func (c *Cluster) Close() {
 	c.outlook.close()

@@ -74,6 +74,8 @@ func (f *follower) run(ctx context.Context) {
 			continue
 		}
 		f.outlook.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
+		now := time.Now()
+		f.outlook.lost.Store(&now)
 		f.view.changed("") // the cluster may be away
 		sleep(ctx, pauses.Step())
 	}

@@ -258,6 +258,9 @@ func TestWatched(t *testing.T) {
 		if live := o.outlook.live.Load(); live != 0 || o.doubts != 1 {
 			t.Errorf("%d watches are live, want none; %d doubts, want one at once", live, o.doubts)
 		}
+		if lost := o.outlook.lost.Load(); lost == nil || !lost.Equal(time.Now()) {
+			t.Errorf("the watch was lost at %v, want now", lost)
+		}
 		pass(time.Hour)
 		o.setAway(false)
 		o.change("b")

@@ -77,8 +77,9 @@ type outlook struct {
 	log      logr.Logger
 	// turn is held by the watch that begins.
 	turn chan struct{}
-	// live are the watches that have begun and not ended.
+	// live are the watches that have begun and not ended, and lost is when one failed last.
 	live atomic.Int32
+	lost atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// ended is closed when the cluster is not watched any more; nil while it is polled.

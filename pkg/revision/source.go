@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -173,18 +172,7 @@ func (s *Source) live(component api.Component, name types.NamespacedName) (*unst
 	if !ok {
 		return nil, fmt.Errorf("cannot configure add-on %q: it is none of ours", component)
 	}
-	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
-	}
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, object)
-	}
-	return u, nil
+	return Live(lister, component, name)
 }
 
 // recorded is the revision with the hash, nil when there is none.

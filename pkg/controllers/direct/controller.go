@@ -75,17 +75,13 @@ const (
 
 // Reconcile brings one resource one step further and tells in its status how far it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	o, err := r.Configs.ByNamespace(req.Namespace).Get(req.Name)
-	if apierrors.IsNotFound(err) {
+	config, err := revision.Live(r.Configs, r.Component, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if config == nil {
 		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), req, err)
-	}
-	config, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return reconcile.Result{}, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), req, o)
 	}
 	result, err := r.reconcile(ctx, config)
 	if errors.Is(err, ErrLooking) {

@@ -19,6 +19,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -129,7 +130,7 @@ func (r *Reconciler) create(ctx context.Context, component api.Component, founda
 		return fmt.Errorf("cannot read annotation %s of ManifestWork \"%s/%s\": %w", api.HandoverAnnotation, foundation.Namespace, foundation.Name, err)
 	}
 	if name, ok := target.ConfiguredBy(a); ok {
-		config, err := r.config(component, name)
+		config, err := revision.Live(r.Configs[component], component, name)
 		if err != nil {
 			return err
 		}

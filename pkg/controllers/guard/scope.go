@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -23,6 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -177,22 +177,7 @@ func (r *Reconciler) configOf(component api.Component, p *pending) (*unstructure
 	if !ok {
 		return nil, nil
 	}
-	return r.config(component, name)
-}
-
-func (r *Reconciler) config(component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
-	o, err := r.Configs[component].ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
-	}
-	config, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, o)
-	}
-	return config, nil
+	return revision.Live(r.Configs[component], component, name)
 }
 
 func refersTo(config *unstructured.Unstructured, cluster string) bool {

@@ -17,6 +17,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -43,18 +44,11 @@ type scope struct {
 
 // gather reads what a reconcile needs. It returns nil when the resource is gone.
 func (r *Reconciler) gather(name types.NamespacedName) (*scope, error) {
-	o, err := r.Configs.ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	config, err := revision.Live(r.Configs, r.Component, name)
+	if err != nil || config == nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), name, err)
-	}
-	s := &scope{}
-	var ok bool
-	if s.config, ok = o.(*unstructured.Unstructured); !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), name, o)
-	}
+	s := &scope{config: config}
 	if s.definition, err = optional(r.Definitions.Get(r.Component.AddOnName())); err != nil {
 		return nil, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", r.Component, err)
 	}

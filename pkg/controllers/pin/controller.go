@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // Resolver knows which exact version a spec.version means.
@@ -52,16 +53,9 @@ type Reconciler struct {
 
 // Reconcile sets or removes the pin of one object.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	object, err := r.Lister.ByNamespace(req.Namespace).Get(req.Name)
-	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), req, err)
-	}
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return reconcile.Result{}, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), req, object)
+	u, err := revision.Live(r.Lister, r.Component, req.NamespacedName)
+	if err != nil || u == nil {
+		return reconcile.Result{}, err
 	}
 	have, pinned := u.GetAnnotations()[api.PinnedVersionAnnotation]
 	want, err := r.pinOf(u, have)

@@ -43,7 +43,7 @@ const staleRetry = time.Second
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	configs := r.seen.of(req.NamespacedName)
 	if len(configs) == 0 { // it is about a revision, or about what is recorded
-		live, err := r.live(req.NamespacedName)
+		live, err := revision.Live(r.Configs, r.Component, req.NamespacedName)
 		if err != nil || live == nil {
 			return reconcile.Result{}, err
 		}
@@ -60,21 +60,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.seen.done(req.NamespacedName, config)
 	}
 	return reconcile.Result{}, r.prune(ctx, configs[len(configs)-1])
-}
-
-func (r *Reconciler) live(name types.NamespacedName) (*unstructured.Unstructured, error) {
-	o, err := r.Configs.ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), name, err)
-	}
-	config, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), name, o)
-	}
-	return config, nil
 }
 
 // record makes the newest revision that of the config.

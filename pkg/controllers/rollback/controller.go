@@ -50,7 +50,7 @@ const staleRetry = time.Second
 
 // Reconcile follows the annotation of one resource.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	config, err := r.config(req.NamespacedName)
+	config, err := revision.Live(r.Configs, r.Component, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -78,21 +78,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.refuse(config, refusal)
 	return reconcile.Result{}, nil
-}
-
-func (r *Reconciler) config(name types.NamespacedName) (*unstructured.Unstructured, error) {
-	o, err := r.Configs.ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", r.Component.Kind(), name, err)
-	}
-	config, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", r.Component.Kind(), name, o)
-	}
-	return config, nil
 }
 
 func asked(config *unstructured.Unstructured) bool {

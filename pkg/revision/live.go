@@ -1,0 +1,30 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Live is a KnativeServing or KnativeEventing as a cache has it now, nil when there is none. It must not be changed.
+func Live(lister cache.GenericLister, component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
+	}
+	config, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, object)
+	}
+	return config, nil
+}

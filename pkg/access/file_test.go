@@ -61,9 +61,7 @@ func TestFileFollowsConfigMaps(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(dir, "..1")); err != nil {
 			t.Fatal(err)
 		}
-		for !fake.HasWaiters() {
-			time.Sleep(time.Millisecond)
-		}
+		waitUntil(t, fake.HasWaiters)
 		fake.Step(time.Minute)
 		if got := <-changes; !slices.Equal(got.Names(), []string{version}) || got.Err != nil {
 			t.Errorf("got %+v, want %s", got, version)

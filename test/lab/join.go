@@ -4,13 +4,17 @@ package lab
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"open-cluster-management.io/knative-addon/test/lab/pki"
 	"open-cluster-management.io/knative-addon/test/lab/process"
@@ -42,15 +46,21 @@ func (l *Lab) join(ctx context.Context, c *Cluster) error {
 	); err != nil {
 		return err
 	}
-	agent, err := l.startAgent(ctx, c)
+	token, err := l.Hub.token(ctx, ocmNamespace, bootstrapName)
 	if err != nil {
 		return err
 	}
-	client, err := dynamic.NewForConfig(l.Hub.Config)
-	if err != nil {
-		return fmt.Errorf("cannot create a client for the hub: %w", err)
+	if err := l.announce(ctx, c, token); err != nil {
+		return err
 	}
-	clusters := client.Resource(schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"})
+	agent, err := l.startAgent(ctx, c, token)
+	if err != nil {
+		return err
+	}
+	clusters, err := managedClusters(l.Hub.Config)
+	if err != nil {
+		return err
+	}
 	err = agent.WaitReady(ctx, func(ctx context.Context) error {
 		mc, err := clusters.Get(ctx, c.Name, metav1.GetOptions{})
 		if err != nil {
@@ -69,11 +79,44 @@ func (l *Lab) join(ctx context.Context, c *Cluster) error {
 	return err
 }
 
-func (l *Lab) startAgent(ctx context.Context, c *Cluster) (*process.Process, error) {
-	token, err := l.Hub.token(ctx, ocmNamespace, bootstrapName)
+// announce creates the ManagedCluster as the agent would, with the agent's bootstrap token. The agent creates it beside its
+// certificate and gives up as soon as it has that: while the hub is busy, a cluster would have a certificate and no
+// ManagedCluster, for ever.
+func (l *Lab) announce(ctx context.Context, c *Cluster, token string) error {
+	clusters, err := managedClusters(&rest.Config{
+		Host: l.Hub.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.Hub.CA},
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+		"metadata": map[string]any{"name": c.Name},
+		"spec": map[string]any{
+			"hubAcceptsClient": false,
+			"managedClusterClientConfigs": []any{
+				map[string]any{"url": c.URL, "caBundle": base64.StdEncoding.EncodeToString(c.CA)},
+			},
+		},
+	}}
+	return waitFor(ctx, "the hub to take ManagedCluster "+c.Name, func(ctx context.Context) error {
+		_, err := clusters.Create(ctx, cluster, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func managedClusters(config *rest.Config) (dynamic.ResourceInterface, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}), nil
+}
+
+func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*process.Process, error) {
 	bootstrap, hubDir := c.path("bootstrap.kubeconfig"), c.path("hub-kubeconfig")
 	if err := pki.WriteKubeconfig(bootstrap, "hub", l.Hub.URL, l.Hub.CA, pki.User{Token: token}); err != nil {
 		return nil, err

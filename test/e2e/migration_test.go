@@ -154,9 +154,33 @@ func (m team) taint(t *testing.T, c *lab.Cluster, taints ...clusterv1.Taint) {
 }
 
 func tainted(t *testing.T, m team) {
-	c := m.chosen(t, 2)[0]
+	chosen := m.chosen(t, 2)
+	c := chosen[0]
 	before := m.installed(t, c)
+	i := slices.IndexFunc(m.Managed, func(other *lab.Cluster) bool { return !slices.Contains(chosen, other) })
+	next := connect(t, m.Managed[i])
+	cordon(t, next, true) // nothing becomes ready there
 	m.taint(t, c, clusterv1.Taint{Key: maintenance, Effect: clusterv1.TaintEffectNoSelect})
+	eventually(t, "the removal waits for the replacement", 2*time.Minute, func(ctx context.Context) error {
+		a, err := m.current(ctx, c)
+		if err != nil || a == nil {
+			return fmt.Errorf("the add-on is %v, error %w", a, err)
+		}
+		held := apimeta.FindStatusCondition(a.Status.Conditions, api.RemovalHeld)
+		if held == nil || held.Status != metav1.ConditionTrue || held.Reason != api.ReasonAwaitingReplacement {
+			return fmt.Errorf("%s is %+v", api.RemovalHeld, held)
+		}
+		return nil
+	})
+	eventually(t, "the workloads of the replacement wait for a node", 2*time.Minute, func(ctx context.Context) error {
+		pods, err := next.kube.CoreV1().Pods("knative-serving").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
+		if err == nil && len(pods.Items) == 0 {
+			err = errors.New("no pod is Pending")
+		}
+		return err
+	})
+	m.untouched(t, c, before)
+	cordon(t, next, false)
 	m.moves(t, c, before)
 	m.removed(t, c)
 	m.taint(t, c)
@@ -166,15 +190,10 @@ func tainted(t *testing.T, m team) {
 // must be Available.
 func (m team) moves(t *testing.T, from *lab.Cluster, before installed) {
 	t.Helper()
-	awaited := false
 	eventually(t, "Serving has left "+from.Name, 5*time.Minute, func(ctx context.Context) error {
 		a, err := m.current(ctx, from)
 		if err != nil {
 			return err
-		}
-		if a != nil {
-			held := apimeta.FindStatusCondition(a.Status.Conditions, api.RemovalHeld)
-			awaited = awaited || held != nil && held.Reason == api.ReasonAwaitingReplacement
 		}
 		touched, err := m.touched(ctx, from, before)
 		if err != nil {
@@ -193,7 +212,6 @@ func (m team) moves(t *testing.T, from *lab.Cluster, before installed) {
 		}
 		return nil
 	})
-	t.Logf("the removal waited for the replacement: %t", awaited) // which may be faster than the brake
 }
 
 func (m team) selectedNow(ctx context.Context, t *testing.T) []string {

@@ -112,19 +112,7 @@ func lastWriter(o metav1.Object) string {
 // unavailable has a workload that cannot run: the cluster's nodes take no pods, and the one that runs is deleted.
 func unavailable(t *testing.T, m team, c *lab.Cluster) {
 	s := connect(t, c)
-	cordon := func(on bool) {
-		nodes, err := s.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range nodes.Items {
-			patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on)
-			if _, err := s.kube.CoreV1().Nodes().Patch(t.Context(), n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	cordon(true)
+	cordon(t, s, true)
 	pods := s.kube.CoreV1().Pods("knative-serving")
 	err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{LabelSelector: "app=autoscaler"})
 	if err != nil {
@@ -135,7 +123,7 @@ func unavailable(t *testing.T, m team, c *lab.Cluster) {
 		t.Errorf("the message is %q, want one that names %q alone", notReady.Message, want)
 	}
 	m.becomes(t, api.Serving, c.Name, state{api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
-	cordon(false)
+	cordon(t, s, false)
 	m.ready(t, api.Serving, c.Name)
 }
 

@@ -228,20 +228,27 @@ func (i *Installation) applyNamespace(ctx context.Context, b *render.Bundle) (ex
 			return false, fmt.Errorf("cannot get %s: %w", it.id, err)
 		}
 		existed = err == nil && (have.Labels[api.ComponentLabel] == "" || have.Annotations[keepNamespaceAnnotation] != "")
+		if existed {
+			if err := i.keepNamespace(ctx, &it); err != nil { // before it looks like ours
+				return false, err
+			}
+		}
 		if _, err := i.patch(ctx, nil, &it); err != nil {
 			return false, fmt.Errorf("cannot apply %s: %w", it.id, err)
 		}
-		if !existed {
-			continue
-		}
-		// Said on the namespace too, which stays when the anchor goes, and under another manager, so that no apply takes it away.
-		_, err = i.cluster.metadata.Resource(it.Resource).Patch(ctx, it.id.Name, types.MergePatchType,
-			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, keepNamespaceAnnotation), metav1.PatchOptions{FieldManager: fieldManager + "-keep"})
-		if err != nil {
-			return false, fmt.Errorf("cannot annotate %s: %w", it.id, err)
-		}
 	}
 	return existed, nil
+}
+
+// keepNamespace says on the namespace too, which stays when the anchor goes, that it was there before; under another manager,
+// so that no apply takes it away.
+func (i *Installation) keepNamespace(ctx context.Context, it *item) error {
+	_, err := i.cluster.metadata.Resource(it.Resource).Patch(ctx, it.id.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, keepNamespaceAnnotation), metav1.PatchOptions{FieldManager: fieldManager + "-keep"})
+	if err != nil {
+		return fmt.Errorf("cannot annotate %s: %w", it.id, err)
+	}
+	return nil
 }
 
 const (

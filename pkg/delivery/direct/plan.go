@@ -133,6 +133,8 @@ func (i *Installation) deviation(it *item, e *entry, seen sights) deviation {
 		return gone
 	case s.DeletionTimestamp != nil:
 		return unknown // there is an event when it is gone
+	case e.UID != "" && s.UID != e.UID:
+		return changed // made anew, by somebody or by us before we could record it: it would not be removed
 	case it.Class == render.CreateOnly, it.Class == render.OncePerVersion:
 		return none
 	case s.fields != e.Fields:

@@ -1,0 +1,63 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestCrashLeavesOthersAndOurs holds what is left by a removal, whenever the manager ended before: what was there before it
+// came, and nothing that it has made, also not what it has made anew.
+func TestCrashLeavesOthersAndOurs(t *testing.T) {
+	b := bundleOf(t)
+	sync := func(ctx context.Context, s *site) error {
+		_, err := s.Sync(ctx, b, SyncOptions{})
+		return err
+	}
+	remove := func(ctx context.Context, s *site) error {
+		_, err := s.Remove(ctx, RemoveOptions{Namespace: installed, Foundation: true})
+		return err
+	}
+	for name, tc := range map[string]struct {
+		before func(*site)
+		want   []string
+		// writes are how many a pass makes at least.
+		writes int
+	}{
+		"a namespace that was there before": {func(s *site) {
+			s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
+			}})
+		}, []string{"namespaces/" + installed}, 12},
+		"objects that somebody has deleted": {func(s *site) {
+			s.settle(t, b)
+			for _, name := range []string{"deployments/knative-serving/activator", "secrets/knative-serving/certs", "validatingwebhookconfigurations/config.webhook"} {
+				s.lose(name)
+			}
+		}, nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := 1
+			for ; ; k++ {
+				s := newSite(t)
+				tc.before(s)
+				if !s.crashAt(t, k, sync) {
+					break
+				}
+				s.restart()
+				s.finish(t, sync)
+				s.finish(t, remove)
+				if diff := cmp.Diff(tc.want, s.names()); diff != "" {
+					t.Errorf("a crash at request %d leaves (-want +got):\n%s", k, diff)
+				}
+			}
+			if k <= tc.writes {
+				t.Errorf("there are only %d requests", k-1)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -55,7 +56,7 @@ type crowd struct {
 func newCrowd(t *testing.T) crowd {
 	t.Helper()
 	l := ownLab(t, lab.Options{})
-	c := crowd{push: pushFrom(t, l)}
+	c := crowd{push: pushFrom(t, l, harness.Options{})}
 	var err error
 	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {
 		t.Fatal(err)

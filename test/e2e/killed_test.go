@@ -134,8 +134,7 @@ func killAt[P any](t *testing.T, f *harness.Fleet, steps []step[P], look func(ct
 // TestManagerKilled kills the manager at each step of an installation and of its removal. It must go on where it was.
 func TestManagerKilled(t *testing.T) {
 	t.Parallel()
-	// Without a lease that a killed manager would keep for a while.
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "blue")
 	c := f.Managed[0]
 	m.apply(t, api.Serving, c.Name, kourier())

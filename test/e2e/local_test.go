@@ -75,7 +75,7 @@ func (l local) left(t *testing.T) []string {
 func TestLocalInstalls(t *testing.T) {
 	t.Parallel()
 	// Without a lease that a killed manager would keep for a while.
-	l := localHub(t, "--leader-elect=false")
+	l := localHub(t)
 	t.Run("a resource becomes ready", func(t *testing.T) { l.becomesReady(t) })
 	t.Run("nothing is written at rest, nor after a restart", func(t *testing.T) { l.rests(t) })
 	t.Run("what somebody changes is undone", func(t *testing.T) { l.repairs(t) })
@@ -89,11 +89,11 @@ func TestLocalInstalls(t *testing.T) {
 	t.Run("a manager that is killed goes on where it was", func(t *testing.T) { l.killed(t) })
 }
 
-func localHub(t *testing.T, managerArgs ...string) local {
+func localHub(t *testing.T) local {
 	t.Helper()
 	started := ownLab(t, lab.Options{HubNodes: true})
 	f, err := harness.Install(t.Context(), started, harness.Options{
-		Helm: []string{"--set", "localInstalls=true"}, Manager: append([]string{"--local-installs"}, managerArgs...),
+		Helm: []string{"--set", "localInstalls=true"}, Manager: []string{"--local-installs"},
 	})
 	if err != nil {
 		t.Fatal(err)

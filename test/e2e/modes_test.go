@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -37,7 +38,7 @@ func TestModes(t *testing.T) {
 	t.Parallel()
 	// Without admission policies, so that the conditions tell of what these would refuse.
 	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second},
-		"--set", "admissionPolicies.enabled=false")
+		harness.Options{Helm: []string{"--set", "admissionPolicies.enabled=false"}})
 	for _, namespace := range []string{"green", "red"} {
 		if _, err := p.Command(t.Context(), "kubectl", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)

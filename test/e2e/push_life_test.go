@@ -35,7 +35,7 @@ type pushOne struct {
 // TestPushLife disturbs the life of an installation without a work agent.
 func TestPushLife(t *testing.T) {
 	t.Parallel()
-	p := newPush(t, lab.Options{Spokes: 1})
+	p := newPush(t, lab.Options{Spokes: 1}, harness.Options{LeaderElection: true})
 	l := pushOne{push: p, spoke: connect(t, p.Spokes[0])}
 	l.token(t, l.Name, l.Cluster, l.newToken(t))
 	t.Run("a Knative that is not ours is left alone and later adopted without a restart", func(t *testing.T) { l.adopts(t) })

@@ -40,7 +40,7 @@ type push struct {
 // TestPush installs on clusters that OCM does not manage, through the real plugins.
 func TestPush(t *testing.T) {
 	t.Parallel()
-	p := newPush(t, lab.Options{Spokes: 2})
+	p := newPush(t, lab.Options{Spokes: 2}, harness.Options{})
 	one, two := p.Spokes[0], p.Spokes[1]
 	p.token(t, "one", one, one.Credential.Token)
 	p.kubeconfig(t, "two", two)
@@ -58,21 +58,20 @@ func TestPush(t *testing.T) {
 	t.Run("nobody has told a secret", func(t *testing.T) { p.canary(t, one.Credential.Token) })
 }
 
-func newPush(t *testing.T, opts lab.Options, helmArgs ...string) push {
+func newPush(t *testing.T, l lab.Options, opts harness.Options) push {
 	t.Helper()
-	return pushFrom(t, ownLab(t, opts), helmArgs...)
+	return pushFrom(t, ownLab(t, l), opts)
 }
 
 // pushFrom installs the add-on on the lab's hub.
-func pushFrom(t *testing.T, l *lab.Lab, helmArgs ...string) push {
+func pushFrom(t *testing.T, l *lab.Lab, opts harness.Options) push {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "providers.json")
 	p := push{providers: file}
 	p.Fleet = &harness.Fleet{Lab: l}
 	p.provide(t, "secretreader")
-	f, err := harness.Install(t.Context(), l, harness.Options{
-		Helm: helmArgs, Manager: []string{"--clusterprofile-provider-file=" + file},
-	})
+	opts.Manager = append([]string{"--clusterprofile-provider-file=" + file}, opts.Manager...)
+	f, err := harness.Install(t.Context(), l, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const marker = "7777s"
 func TestRollout(t *testing.T) {
 	t.Parallel()
 	// Without a lease that a killed manager would keep for a while.
-	f := ownFleet(t, lab.Options{ManagedClusters: 6, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 6, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
 	m.place(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)

@@ -45,8 +45,14 @@ type Fleet struct {
 	args   []string
 }
 
-// Options are further arguments of what Install runs.
-type Options struct{ Helm, Manager []string }
+// Options say what Install runs.
+type Options struct {
+	// Helm and Manager are further arguments.
+	Helm, Manager []string
+	// LeaderElection lets several managers take turns. A manager that leads ends when the hub does not answer for ten seconds,
+	// and nobody would start it again.
+	LeaderElection bool
+}
 
 // Install installs the chart and runs the manager.
 func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
@@ -54,7 +60,10 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon"), args: opts.Manager}
+	f := &Fleet{
+		Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon"),
+		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, opts.Manager...),
+	}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
 	f.Works, errs[1] = workclient.NewForConfig(l.Hub.Config)
@@ -82,7 +91,7 @@ func repository() (string, error) {
 	return root, nil
 }
 
-// RunManager runs a manager as a component of that name. A further one waits for its turn to lead.
+// RunManager runs a manager as a component of that name. With leader election, a further one waits for its turn to lead.
 func (f *Fleet) RunManager(ctx context.Context, name string) error {
 	if _, err := os.Stat(f.Binary); err != nil {
 		return fmt.Errorf("cannot run the manager: %w; `make build` makes it", err)

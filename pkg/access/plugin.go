@@ -90,7 +90,9 @@ func (p *runner) run(ctx context.Context, r *recipe, started func()) (*credentia
 	}
 	err = cmd.Wait()
 	// Whatever it left behind.
-	_ = killGroup(cmd)
+	if killGroup(cmd) == nil {
+		go reapGroup(cmd)
+	}
 	if errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() && ctx.Err() == nil {
 		err = nil
 	}
@@ -106,6 +108,23 @@ func killGroup(cmd *exec.Cmd) error {
 		return os.ErrProcessDone
 	}
 	return err
+}
+
+// reapPoll is how often to look whether what was killed has ended.
+const reapPoll = 10 * time.Millisecond
+
+// reapGroup waits for what a plugin left behind. In a container the manager is the first process, to which such orphans fall:
+// they would stay as zombies. Elsewhere they are not its children, and there is nothing to wait for.
+func reapGroup(cmd *exec.Cmd) {
+	for {
+		pid, err := syscall.Wait4(-cmd.Process.Pid, nil, syscall.WNOHANG, nil)
+		switch {
+		case err != nil && !errors.Is(err, syscall.EINTR):
+			return
+		case pid == 0:
+			time.Sleep(reapPoll)
+		}
+	}
 }
 
 // examine says what is wrong with the plugin's file, in words that the kernel's error does not have.

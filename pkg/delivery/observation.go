@@ -15,6 +15,9 @@ type Observation struct {
 	// Waiting says what delivery waits for; empty when the cluster has reported on exactly this bundle. As long as it is
 	// not empty, the rest tells of an earlier state.
 	Waiting string
+	// Blocked says what the cluster refuses that has to come before all else; empty when it does not. Waiting is not empty
+	// then.
+	Blocked string
 	// Failed are the objects that could not be written.
 	Failed []Failure
 	// Workloads are the Deployments and StatefulSets that were reported.

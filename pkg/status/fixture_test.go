@@ -77,6 +77,12 @@ func fault(reason render.Reason) change {
 
 func waiting(in *Installation) { in.Observation.Waiting = "waiting for the work agent" }
 
+func blocked(by string) change {
+	return func(in *Installation) {
+		in.Observation = delivery.Observation{Waiting: "see InstallSucceeded", Blocked: by}
+	}
+}
+
 func failed(failures ...delivery.Failure) change {
 	return func(in *Installation) { in.Observation.Failed = failures }
 }

@@ -167,6 +167,10 @@ func installed(in *Installation) Finding {
 	if f, ok := unknown(in); ok {
 		return f
 	}
+	if blocked := in.Observation.Blocked; blocked != "" {
+		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "nothing can be done on the cluster: " + shortened(blocked, maxBlocked) +
+			"; mend it there, `knative-addon rbac` prints the permissions that the credential needs"}
+	}
 	if failed := in.Observation.Failed; len(failed) > 0 {
 		failed = slices.SortedFunc(slices.Values(failed), func(a, b delivery.Failure) int {
 			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Cause, b.Cause))
@@ -204,6 +208,8 @@ const (
 	maxListed = 5
 	// maxCause is how many bytes of somebody else's text a message repeats.
 	maxCause = 300
+	// maxBlocked is how many bytes a message repeats of the one refusal that it is about.
+	maxBlocked = 600
 	// maxRemoving is how many bytes a message says of a removal: it names objects, and may say why the cluster keeps them.
 	maxRemoving = 2000
 )

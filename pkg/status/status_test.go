@@ -61,6 +61,12 @@ func seenCases() map[string]conditionsCase {
 			changes: []change{waiting, failed(forbidden("a"))},
 			want:    [6]string{"False ApplyFailed", isResolved, isEligible, onTheWay, "False ApplyFailed", onTheWay},
 		},
+		"the cluster lets nothing be done": {
+			reason:   "Who may not look knows nothing, and what is refused is why.",
+			changes:  []change{blocked("cannot list jobs.batch:\nforbidden")},
+			want:     [6]string{"False ApplyFailed", isResolved, isEligible, onTheWay, "False ApplyFailed", onTheWay},
+			mentions: []string{"InstallSucceeded: nothing can be done on the cluster: cannot list jobs.batch: forbidden; mend it there", "knative-addon rbac"},
+		},
 		"a kind is missing": {
 			reason:   "The dependency is the cause, that the object is not applied the effect.",
 			changes:  []change{failed(unknownKind("z"), forbidden("a"), unknownKind("b"))},

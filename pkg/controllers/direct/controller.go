@@ -66,8 +66,8 @@ const (
 	staleRetry = time.Second
 	// passTimeout is how long one look at a resource may take: its cluster may be slow, and others wait for a worker.
 	passTimeout = 2 * time.Minute
-	// refusedRetry is after how long a cluster that has the component for somebody else is looked at again: there is no event
-	// when that one goes.
+	// refusedRetry is after how long a cluster that has the component for somebody else, or lets nothing be done, is looked at
+	// again: there is no event when that changes.
 	refusedRetry = 30 * time.Second
 	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first.
 	removalRetry = time.Second
@@ -134,6 +134,9 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 	if unreachable, ok := t.explain(guarded, err); ok {
 		return r.outOfSight(ctx, config, unreachable)
 	}
+	if blocked := (*direct.BlockedError)(nil); errors.As(err, &blocked) {
+		result, err = reconcile.Result{RequeueAfter: refusedRetry}, r.blocked(ctx, config, in, t.Values, blocked)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -150,6 +153,19 @@ func (r *Reconciler) outOfSight(ctx context.Context, config *unstructured.Unstru
 		}
 	}
 	return reconcile.Result{RequeueAfter: why.Retry}, r.reporter().Installation(ctx, config, in)
+}
+
+// blocked fills in that the cluster refuses what has to come first.
+func (r *Reconciler) blocked(
+	ctx context.Context, config *unstructured.Unstructured, in *status.Installation, of *values.Cluster, why *direct.BlockedError,
+) error {
+	if in.Bundle == nil {
+		if err := r.expect(ctx, config, in, of); err != nil {
+			return err
+		}
+	}
+	in.Observation.Waiting, in.Observation.Blocked = "see "+api.InstallSucceeded, why.Error()
+	return nil
 }
 
 // expect fills in what is known without the cluster: whether it could have what the resource asks for, if it still has what

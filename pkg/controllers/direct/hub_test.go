@@ -53,7 +53,7 @@ type world struct {
 	place    addon.Place     // that a bundle was asked for
 
 	mu       sync.Mutex
-	answers  map[string]any // by path; what is not here is not found
+	answers  map[string]any // by path, objects or errors; what is not here is not found
 	requests []string       // to the cluster, and "hub: verb resource/subresource"
 }
 
@@ -121,9 +121,12 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	out.Header().Set("Content-Type", "application/json")
 	if !ok {
-		status := apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, r.URL.Path).ErrStatus
+		answer = apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, r.URL.Path)
+	}
+	if refusal, isRefusal := answer.(*apierrors.StatusError); isRefusal {
+		status := refusal.ErrStatus
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-		out.WriteHeader(http.StatusNotFound)
+		out.WriteHeader(int(status.Code))
 		answer = status
 	}
 	if err := json.NewEncoder(out).Encode(answer); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -232,6 +233,9 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"the cluster of ClusterProfile %q does not answer any more; what is installed there stays: see whether its API server runs and can be reached from the hub",
 			c.session.Profile()), Err: err}
+	case apierrors.IsForbidden(err): // asked once more, in a way that says what the credential lacks
+		_, err = c.session.Probe(ctx)
+		return err
 	case err != nil:
 		return err
 	case uid != c.uid:

@@ -56,11 +56,15 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	if unreachable, ok := t.explain(guarded, err); ok {
 		return r.removalWaits(ctx, config, unreachable)
 	}
+	retry := removalRetry
+	if blocked := (*direct.BlockedError)(nil); errors.As(err, &blocked) {
+		waiting, retry, err = "it is refused: "+blocked.Error(), refusedRetry, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if waiting != "" {
-		return reconcile.Result{RequeueAfter: removalRetry}, r.removing(ctx, config, fmt.Sprintf("removing what is installed on %s: %s", where, waiting))
+		return reconcile.Result{RequeueAfter: retry}, r.removing(ctx, config, fmt.Sprintf("removing what is installed on %s: %s", where, waiting))
 	}
 	r.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", r.Component, where)
 	return reconcile.Result{}, r.release(ctx, config)

@@ -51,8 +51,8 @@ func (i *Installation) anchorOf(m *corev1.ConfigMap) (*anchor, error) {
 	}
 	inv, err := decode(m.Data[inventoryKey])
 	if err != nil {
-		return nil, fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; delete the key to have it made anew",
-			inventoryKey, m.Namespace, m.Name, err)
+		return nil, &BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; delete the key to have it made anew",
+			inventoryKey, m.Namespace, m.Name, err)}
 	}
 	return &anchor{ConfigMap: m, inventory: inv}, nil
 }

@@ -105,6 +105,7 @@ func (f *follower) list(ctx context.Context) (differs bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	objects, version, err := f.source.list(ctx, f.at, options)
+	f.view.judge(err)
 	if f.failed = err != nil; f.failed {
 		return false, err
 	}

@@ -29,7 +29,7 @@ type listed struct {
 	mu      sync.Mutex
 	version int
 	objects map[string]*sight
-	away    bool
+	away    error
 	lists   int
 	watches int
 	options metav1.ListOptions // of the last list
@@ -43,8 +43,8 @@ func (l *listed) list(_ context.Context, _ place, options metav1.ListOptions) (o
 	if wanted, _ := strconv.Atoi(options.ResourceVersion); wanted > l.version {
 		return nil, "", apierrors.NewTimeoutError("Too large resource version", 1)
 	}
-	if l.away {
-		return nil, "", errAway
+	if l.away != nil {
+		return nil, "", l.away
 	}
 	for _, s := range l.objects {
 		objects = append(objects, s)
@@ -57,8 +57,8 @@ func (l *listed) watch(ctx context.Context, _ place, _ metav1.ListOptions) (watc
 	l.watches++
 	away := l.away
 	l.mu.Unlock()
-	if away {
-		return nil, errAway
+	if away != nil {
+		return nil, away
 	}
 	return l.begin(ctx)
 }
@@ -99,7 +99,7 @@ func (l *listed) lastOptions() metav1.ListOptions {
 	return l.options
 }
 
-func (l *listed) setAway(away bool) {
+func (l *listed) setAway(away error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.away = away
@@ -252,7 +252,7 @@ func TestWatched(t *testing.T) {
 			t.Errorf("%d watches are live, want 1; %d doubts, want none", live, o.doubts)
 		}
 
-		o.setAway(true)
+		o.setAway(errAway)
 		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
 		synctest.Wait()
 		if live := o.outlook.live.Load(); live != 0 || o.doubts != 1 {
@@ -262,7 +262,7 @@ func TestWatched(t *testing.T) {
 			t.Errorf("the watch was lost at %v, want now", lost)
 		}
 		pass(time.Hour)
-		o.setAway(false)
+		o.setAway(nil)
 		o.change("b")
 		o.isSeen(t, "b", time.Minute)
 		current.Modify(o.change("b"))

@@ -71,7 +71,8 @@ type Outcome struct {
 	Retry time.Duration
 }
 
-// Version is the exact version that the cluster has, or is on its way to; empty when it has none of this owner.
+// Version is the exact version that the cluster has, or is on its way to; empty when it has none of this owner. Its errors are
+// as those of Sync.
 func (i *Installation) Version(ctx context.Context, namespace string) (string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -80,20 +81,26 @@ func (i *Installation) Version(ctx context.Context, namespace string) (string, e
 		return "", nil
 	}
 	if err != nil || a == nil {
-		return "", err
+		return "", blockedBy(err)
 	}
 	return a.version(), nil
 }
 
 // Sync brings the cluster to the bundle and tells what was seen of it there. Where nothing has changed it makes no request.
-// Its errors are a *RivalError or *ForeignError, after which nothing was written, or tell that the cluster could not be
-// used; what it refuses is in the Outcome.
-func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
+// Its errors are a *RivalError or *ForeignError, after which nothing was written, a *BlockedError, or tell that the cluster
+// could not be used; what else it refuses is in the Outcome.
+func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncOptions) (out Outcome, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if options.Paused {
-		return i.inspect(ctx, b, options)
+		out, err = i.inspect(ctx, b, options)
+	} else {
+		out, err = i.sync(ctx, b, options)
 	}
+	return out, blockedBy(err)
+}
+
+func (i *Installation) sync(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
 	a, err := i.claim(ctx, b, options)
 	if err != nil {
 		return Outcome{}, err

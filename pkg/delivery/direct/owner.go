@@ -25,8 +25,8 @@ type Owner struct {
 func (o Owner) AnchorName() (string, error) {
 	name := strings.ToLower(o.Component.Kind()) + "-" + o.Name.Name + "-root-owner"
 	if len(name) > validation.DNS1123SubdomainMaxLength {
-		return "", fmt.Errorf("cannot name ConfigMap %q: it would be longer than %d characters; give %s %q a shorter name",
-			name, validation.DNS1123SubdomainMaxLength, o.Component.Kind(), o.Name)
+		return "", &BlockedError{Err: fmt.Errorf("cannot name ConfigMap %q: it would be longer than %d characters; give %s %q a shorter name",
+			name, validation.DNS1123SubdomainMaxLength, o.Component.Kind(), o.Name)}
 	}
 	return name, nil
 }

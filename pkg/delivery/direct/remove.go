@@ -32,11 +32,17 @@ type RemoveOptions struct {
 }
 
 // Remove takes the installation from the cluster, a step at a time. waiting says what the next step waits for; when it is
-// empty, nothing is left. A *RivalError or *ForeignError means that there is nothing of the owner's.
+// empty, nothing is left. A *RivalError or *ForeignError means that there is nothing of the owner's, and a *BlockedError that
+// the cluster refuses what has to come first.
 func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiting string, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.anchor = nil
+	waiting, err = i.remove(ctx, options)
+	return waiting, blockedBy(err)
+}
+
+func (i *Installation) remove(ctx context.Context, options RemoveOptions) (waiting string, err error) {
 	a, err := i.readAnchor(ctx, options.Namespace)
 	if err != nil {
 		return "", err

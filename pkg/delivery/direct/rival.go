@@ -72,7 +72,7 @@ func (i *Installation) confirm(ctx context.Context, a *anchor) error {
 			return err
 		}
 		if refused != "" {
-			return fmt.Errorf("cannot leave the cluster to %s: %s", m.Annotations[api.InstalledForAnnotation], refused)
+			return &BlockedError{Err: fmt.Errorf("cannot leave the cluster to %s: %s", m.Annotations[api.InstalledForAnnotation], refused)}
 		}
 		return i.rivalError(&m)
 	}

@@ -26,6 +26,8 @@ type view struct {
 	objects map[types.NamespacedName]*sight
 	// version is how far the view has come.
 	version string
+	// refusal is what the cluster said when it refused the last list; nil when it did not.
+	refusal error
 }
 
 func newView(changed func(api.Component)) *view {
@@ -59,6 +61,31 @@ func (v *view) at() string {
 
 // before tells that the view has not come as far as a resource version.
 func (v *view) before(version string) bool { return older(v.at(), version) }
+
+// judge notes what came of a list after the first. A cluster that does not answer has not refused, and not allowed either.
+func (v *view) judge(err error) {
+	if err != nil && !isRefusal(err) {
+		return
+	}
+	v.mu.Lock()
+	if v.version == "" {
+		v.mu.Unlock()
+		return
+	}
+	news := (v.refusal == nil) != (err == nil)
+	v.refusal = err
+	v.mu.Unlock()
+	if news {
+		v.changed("")
+	}
+}
+
+// refused is why nothing new is seen any more; nil while the cluster lets it.
+func (v *view) refused() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.refusal
+}
 
 // shows tells that an anchor is as it was last seen, or newer.
 func (v *view) shows(a *anchor) bool {

@@ -43,6 +43,9 @@ func (c *Cluster) see(ctx context.Context, at place) (*view, error) {
 	}
 	switch {
 	case v.err == nil:
+		if err := v.refused(); err != nil { // it is tried again until it is allowed
+			return nil, fmt.Errorf("cannot list %s: %w", at.GroupResource(), err)
+		}
 		return v, nil
 	case apierrors.IsNotFound(v.err):
 		c.dropView(at, v) // the next one asks again

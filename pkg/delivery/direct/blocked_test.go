@@ -1,0 +1,119 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestBlocked holds that a cluster which refuses what has to come first is told from one that cannot be used, and says what.
+func TestBlocked(t *testing.T) {
+	sync := func(t *testing.T, s *site) error {
+		t.Helper()
+		_, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
+		return err
+	}
+	version := func(t *testing.T, s *site) error {
+		t.Helper()
+		_, err := s.Version(t.Context(), installed)
+		return err
+	}
+	remove := func(t *testing.T, s *site) error {
+		t.Helper()
+		_, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+		return err
+	}
+	for name, tc := range map[string]struct {
+		refused string
+		// there tells that everything is installed, by a manager that has started anew.
+		there bool
+		do    func(*testing.T, *site) error
+		says  string
+	}{
+		"the anchor is not read":          {"get " + anchorPath, true, version, "cannot get ConfigMap"},
+		"others are not looked for":       {"list configmaps", false, sync, "cannot list ConfigMaps"},
+		"the namespace is not made":       {"apply namespaces", false, sync, "cannot apply Namespace knative-serving"},
+		"the anchor is not made":          {"create configmaps", false, sync, "cannot record what is installed"},
+		"an object is not seen":           {"list deployments", true, sync, "cannot list deployments.apps"},
+		"it is not known what is left":    {"get namespaces", true, remove, "cannot get Namespace"},
+		"a CRD that is to go is not read": {"get customresourcedefinitions", true, remove, "cannot get CustomResourceDefinition"},
+		"users' resources are not read":   {"list images", true, remove, "cannot list images.caching.knative.dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if tc.there {
+				s.settle(t, bundleOf(t))
+				s.restart()
+			}
+			s.disturb(refuses(errForbidden, tc.refused))
+			err := tc.do(t, s)
+			if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("refused, it ends with %v", err)
+			}
+			s.disturb(refuses(errBusy, tc.refused))
+			err = tc.do(t, s)
+			if blocked := (*BlockedError)(nil); err == nil || errors.As(err, &blocked) {
+				t.Errorf("busy, it ends with %v", err)
+			}
+			s.disturb(nil)
+			if err := tc.do(t, s); err != nil {
+				t.Errorf("in the end: %v", err)
+			}
+		})
+	}
+}
+
+// TestBlockedByRecord holds that a record which nobody can read blocks, until somebody mends it.
+func TestBlockedByRecord(t *testing.T) {
+	s := newSite(t)
+	s.settle(t, bundleOf(t))
+	s.edit(anchorPath, func(u *unstructured.Unstructured) {
+		u.Object["data"] = map[string]any{inventoryKey: "{"}
+	})
+	s.restart()
+	_, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
+	if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "delete the key") {
+		t.Errorf("it ends with %v", err)
+	}
+	long := ownerNamed(strings.Repeat("x", 253))
+	_, err = s.cluster.Installation(long, s.clock).Sync(t.Context(), bundleOf(t), SyncOptions{})
+	if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "a shorter name") {
+		t.Errorf("a long name ends with %v", err)
+	}
+}
+
+// TestListRefused holds that a credential which may not list any more is noticed when it has to, told once, and that it is
+// seen when it may again. A cluster that is away in between changes nothing of it.
+func TestListRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+		if err := o.view.refused(); err != nil || o.doubts > 0 {
+			t.Fatalf("refused: %v, told %d times", err, o.doubts)
+		}
+		o.setAway(errForbidden)
+		pass(5 * time.Minute)
+		if err := o.view.refused(); !apierrors.IsForbidden(err) || o.doubts != 1 {
+			t.Errorf("refused: %v, told %d times, want once", err, o.doubts)
+		}
+		o.setAway(errAway)
+		pass(5 * time.Minute)
+		if err := o.view.refused(); !apierrors.IsForbidden(err) || o.doubts != 1 {
+			t.Errorf("away: %v, told %d times, want once", err, o.doubts)
+		}
+		o.setAway(nil)
+		o.change("a")
+		o.isSeen(t, "a", time.Minute)
+		if err := o.view.refused(); err != nil || o.doubts != 2 {
+			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"knative.dev/operator/pkg/apis/operator/v1beta1"
@@ -28,7 +29,13 @@ type Renderer struct {
 	store   *objectStore
 	// private is a directory of the Renderer's own, removed by Close.
 	private string
+	// idle runs when nothing was rendered for a while.
+	idle *time.Timer
 }
+
+// parsedFor is how long parsed release manifests are kept after they were used: two megabytes a version and component, and
+// twice that until the garbage collector runs. To parse them anew takes a tenth of a second.
+const parsedFor = time.Minute
 
 // New opens the release manifests. The caller closes the Renderer.
 func New(cfg Config) (*Renderer, error) {
@@ -42,7 +49,7 @@ func New(cfg Config) (*Renderer, error) {
 	}
 	r := &Renderer{
 		config: cfg, allowed: allowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
-		store: newObjectStore(), private: private,
+		store: newObjectStore(), private: private, idle: time.AfterFunc(parsedFor, forgetParsed),
 	}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -72,7 +79,10 @@ func (r *Renderer) open() error {
 }
 
 // Close removes what New unpacked. Bundles stay valid.
-func (r *Renderer) Close() error { return os.RemoveAll(r.private) }
+func (r *Renderer) Close() error {
+	r.idle.Stop()
+	return os.RemoveAll(r.private)
+}
 
 // Source says where the release manifests come from and whether they were verified.
 func (r *Renderer) Source() string { return r.source }
@@ -131,6 +141,7 @@ func (r *Renderer) render(ctx context.Context, j job) (*Bundle, error) {
 
 // operatorOutput is what the Knative Operator would install.
 func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.Unstructured, error) {
+	defer r.idle.Reset(parsedFor)
 	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion, deployment: j.install.deployment}
 	switch cr := j.install.resource(j.version).(type) {
 	case *v1beta1.KnativeServing:

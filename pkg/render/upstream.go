@@ -88,6 +88,13 @@ func (o operator) run(ctx context.Context, cr base.KComponent, p pipeline) ([]*u
 	return append(seen.done, rest...), err
 }
 
+// forgetParsed has the Knative Operator's functions read release manifests again.
+func forgetParsed() {
+	operatorMu.Lock()
+	defer operatorMu.Unlock()
+	common.ClearCache()
+}
+
 // setEnvironment points the operator's functions to the release manifests. What they read from the environment else
 // would make a bundle depend on where it was rendered.
 func (o operator) setEnvironment() (func(), error) {

@@ -52,17 +52,16 @@ func (i *Installation) applyAll(ctx context.Context, a *anchor, p *plan, inv inv
 		if stage(s) == webhookStage && i.failsIn(workloadStage) {
 			continue // nobody would answer
 		}
+		if stage(s) == dependentStage && len(batch) > 0 { // what starts before waits for its kinds by itself
+			if err := i.awaitServed(ctx, p.apply[foundationStage]); err != nil {
+				return err
+			}
+		}
 		if err := i.applyStage(ctx, a, batch, inv); err != nil {
 			return err
 		}
-		if stage(s) != foundationStage {
-			continue
-		}
-		if i.failsIn(foundationStage) {
+		if stage(s) == foundationStage && i.failsIn(foundationStage) {
 			return nil // nothing else can work
-		}
-		if err := i.awaitServed(ctx, batch); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -253,7 +252,7 @@ func (i *Installation) keepNamespace(ctx context.Context, it *item) error {
 
 const (
 	servedTimeout = 30 * time.Second
-	servedPoll    = 100 * time.Millisecond
+	servedPoll    = 50 * time.Millisecond
 )
 
 // awaitServed waits until the cluster serves the kinds of the CRDs.

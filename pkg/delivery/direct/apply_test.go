@@ -204,3 +204,38 @@ func TestFail(t *testing.T) {
 func errMute() error {
 	return apierrors.NewInternalError(errors.New(`failed calling webhook "config.webhook.serving.knative.dev": connection refused`))
 }
+
+// TestAwaitsServed holds that only what is of a kind of Knative's own waits until the cluster serves it, and that nobody asks
+// where there is nothing of that.
+func TestAwaitsServed(t *testing.T) {
+	const discovery = "list "
+	s := newSite(t)
+	var steps []string
+	asked := 0
+	s.disturb(func(request string) error {
+		switch {
+		case request == discovery:
+			if asked++; asked < 3 {
+				return unserved(path{})
+			}
+			steps = append(steps, "served")
+		case strings.HasPrefix(request, "apply deployments"), strings.HasPrefix(request, "apply images"), strings.HasPrefix(request, "create jobs"):
+			_, of, _ := strings.Cut(request, " ")
+			of, _, _ = strings.Cut(of, "/")
+			steps = append(steps, of)
+		}
+		return nil
+	})
+	s.pass(t, bundleOf(t))
+	if len(steps) != 4 || steps[0] != "deployments" || steps[1] != "served" || asked != 3 {
+		t.Errorf("asked %d times, in this order: %q", asked, steps)
+	}
+	bare := newSite(t)
+	bare.disturb(func(request string) error {
+		if request == discovery {
+			t.Error("it asks what the cluster serves")
+		}
+		return nil
+	})
+	bare.pass(t, bundleOf(t, without("Image"), without("Job")))
+}

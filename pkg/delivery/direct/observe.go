@@ -20,6 +20,11 @@ type sights map[place]*view
 
 // look brings up the views of everything in an inventory.
 func (i *Installation) look(ctx context.Context, inv inventory) (sights, error) {
+	for _, at := range inv.places() { // all at once: a cluster may be far
+		if _, err := i.cluster.startView(at); err != nil { //nolint:contextcheck // a view outlives the request that needs it first
+			return nil, err
+		}
+	}
 	out := sights{}
 	for _, at := range inv.places() {
 		v, err := i.cluster.see(ctx, at)

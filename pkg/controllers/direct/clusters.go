@@ -45,11 +45,17 @@ type Target struct {
 	Explain func(error) (*UnreachableError, bool)
 }
 
-// guard ends a context as soon as the cluster does not answer any more: requests under way would wait for much longer.
+// guard ends a context after passTimeout, and as soon as the cluster does not answer any more: requests under way would wait
+// for much longer.
 func (t *Target) guard(ctx context.Context) (guarded context.Context, stop func()) {
+	ctx, end := context.WithTimeout(ctx, passTimeout)
 	guarded, cancel := context.WithCancelCause(ctx)
+	stop = func() {
+		cancel(nil)
+		end()
+	}
 	if t.LookAgain == 0 {
-		return guarded, func() { cancel(nil) }
+		return guarded, stop
 	}
 	go func() {
 		tick := time.NewTicker(t.LookAgain)
@@ -65,7 +71,7 @@ func (t *Target) guard(ctx context.Context) (guarded context.Context, stop func(
 			}
 		}
 	}()
-	return guarded, func() { cancel(nil) }
+	return guarded, stop
 }
 
 // explain tells whether an error of what was done under the guard means that the cluster cannot be reached, and why.

@@ -25,6 +25,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/report"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -64,7 +65,7 @@ type installation struct {
 const (
 	// staleRetry is after how long a reconcile that has read an old object is done again.
 	staleRetry = time.Second
-	// passTimeout is how long one look at a resource may take: its cluster may be slow, and others wait for a worker.
+	// passTimeout is how long a pass over a cluster may take: it may be slow, and others wait for a worker.
 	passTimeout = 2 * time.Minute
 	// refusedRetry is after how long a cluster that has the component for somebody else, or lets nothing be done, is looked at
 	// again: there is no event when that changes.
@@ -94,8 +95,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, config *unstructured.Unstructured) (reconcile.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
 	leaving := config.GetDeletionTimestamp() != nil
 	switch {
 	case leaving && held(config):
@@ -135,7 +134,13 @@ func (r *Reconciler) install(ctx context.Context, config *unstructured.Unstructu
 		return r.outOfSight(ctx, config, unreachable)
 	}
 	if blocked := (*direct.BlockedError)(nil); errors.As(err, &blocked) {
-		result, err = reconcile.Result{RequeueAfter: refusedRetry}, r.blocked(ctx, config, in, t.Values, blocked)
+		result.RequeueAfter = refusedRetry
+		err = r.unfinished(ctx, config, in, t.Values, delivery.Observation{Waiting: "see " + api.InstallSucceeded, Blocked: blocked.Error()})
+	}
+	if err != nil && errors.Is(guarded.Err(), context.DeadlineExceeded) {
+		result.RequeueAfter = staleRetry
+		err = r.unfinished(ctx, config, in, t.Values, delivery.Observation{Waiting: fmt.Sprintf(
+			"%s is slow: %s were not enough, and the rest goes on; see whether a webhook there does not answer", r.Clusters.Name(config), passTimeout)})
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -155,16 +160,16 @@ func (r *Reconciler) outOfSight(ctx context.Context, config *unstructured.Unstru
 	return reconcile.Result{RequeueAfter: why.Retry}, r.reporter().Installation(ctx, config, in)
 }
 
-// blocked fills in that the cluster refuses what has to come first.
-func (r *Reconciler) blocked(
-	ctx context.Context, config *unstructured.Unstructured, in *status.Installation, of *values.Cluster, why *direct.BlockedError,
+// unfinished fills in what is known when a pass has ended early, and why it did.
+func (r *Reconciler) unfinished(
+	ctx context.Context, config *unstructured.Unstructured, in *status.Installation, of *values.Cluster, why delivery.Observation,
 ) error {
 	if in.Bundle == nil {
 		if err := r.expect(ctx, config, in, of); err != nil {
 			return err
 		}
 	}
-	in.Observation.Waiting, in.Observation.Blocked = "see "+api.InstallSucceeded, why.Error()
+	in.Observation = why
 	return nil
 }
 

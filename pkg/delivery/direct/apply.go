@@ -23,6 +23,8 @@ import (
 const (
 	// inParallel is how many requests a pass has under way at a time.
 	inParallel = 10
+	// closingTimeout is how long it may take to record what was done when the time for doing it is over.
+	closingTimeout = 10 * time.Second
 	// firstRetry and longestRetry bound the pause after which an object that was refused is tried again; each doubles the last.
 	firstRetry, longestRetry = time.Second, time.Minute
 )
@@ -41,6 +43,11 @@ func (i *Installation) carryOut(ctx context.Context, b *render.Bundle, a *anchor
 	}
 	if applyErr == nil && !i.blocked() {
 		applyErr = i.prune(ctx, p.prune, inv)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the cluster is slow, and the next pass goes on from here
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closingTimeout)
+		defer cancel()
 	}
 	written, err := i.writeAnchor(ctx, b, a, inv)
 	return written, errors.Join(applyErr, err)

@@ -4,7 +4,10 @@ package direct
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,5 +62,33 @@ func TestCrashLeavesOthersAndOurs(t *testing.T) {
 				t.Errorf("there are only %d requests", k-1)
 			}
 		})
+	}
+}
+
+// TestSlow holds that what was done before the time was over is recorded, so that the next pass goes on from there.
+func TestSlow(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	s.disturb(func(request string) error {
+		if strings.HasPrefix(request, "apply deployments") {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	if _, err := s.Sync(ctx, b, SyncOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v", err)
+	}
+	s.disturb(nil)
+	s.asked()
+	s.restart()
+	s.pass(t, b)
+	for _, request := range s.asked() {
+		if strings.HasPrefix(request, "apply serviceaccounts") || strings.HasPrefix(request, "apply customresourcedefinitions") {
+			t.Errorf("it is done again: %s", request)
+		}
+	}
+	if diff := cmp.Diff(everything(), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -60,6 +60,18 @@ type Bundles interface {
 type installation struct {
 	*direct.Installation
 	cluster *direct.Cluster
+	// waiting is what its removal waits for, and pause after how long that is looked at again.
+	waiting string
+	pause   time.Duration
+}
+
+// again is after how long to look again what a removal waits for: ever later while that is the same.
+func (i *installation) again(waiting string) time.Duration {
+	if waiting != i.waiting {
+		i.waiting, i.pause = waiting, 0
+	}
+	i.pause = min(max(2*i.pause, removalRetry), longestRemovalRetry)
+	return i.pause
 }
 
 const (
@@ -70,8 +82,9 @@ const (
 	// refusedRetry is after how long a cluster that has the component for somebody else, or lets nothing be done, is looked at
 	// again: there is no event when that changes.
 	refusedRetry = 30 * time.Second
-	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first.
-	removalRetry = time.Second
+	// removalRetry is after how long to look again whether what was deleted is gone, unless an event comes first, and
+	// longestRemovalRetry after how long when that takes its time, as users may with their resources.
+	removalRetry, longestRemovalRetry = time.Second, 30 * time.Second
 )
 
 // Reconcile brings one resource one step further and tells in its status how far it is.

@@ -67,6 +67,13 @@ func (g *glance) answered(at time.Time) {
 	g.at = at
 }
 
+// due is after how long a cluster has to be asked again that is asked that often.
+func (g *glance) due(now time.Time, every time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(time.Second, g.at.Add(every).Sub(now))
+}
+
 // answeredAfter tells whether the cluster has answered since then.
 func (g *glance) answeredAfter(since time.Time) bool {
 	g.mu.Lock()

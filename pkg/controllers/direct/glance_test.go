@@ -90,6 +90,20 @@ func TestGlance(t *testing.T) {
 	})
 }
 
+// TestGlanceDue holds that a cluster is asked as often as it should be, whenever somebody has looked after it in between.
+func TestGlanceDue(t *testing.T) {
+	at := time.Unix(10000, 0)
+	g := &glance{}
+	g.answered(at)
+	for passed, want := range map[time.Duration]time.Duration{
+		0: heartbeat, 4 * time.Second: heartbeat - 4*time.Second, heartbeat: time.Second, time.Hour: time.Second,
+	} {
+		if got := g.due(at.Add(passed), heartbeat); got != want {
+			t.Errorf("%s after an answer it is due after %s, want %s", passed, got, want)
+		}
+	}
+}
+
 // TestGlanceManyDead holds that a worker is free at once, however many clusters do not answer.
 func TestGlanceManyDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

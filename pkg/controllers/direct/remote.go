@@ -111,6 +111,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 			"%s asks for the work agent by now, and this resource was installed without it; delete the resource and make it anew", r.Name(config))
 	}
 	if !result.Resolved() {
+		r.Forget(componentOf(config), nameOf(config)) // nobody may use the connection for it any more
 		return nil, &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
 	}
 	profile, err := r.Finder.Profiles.Get(result.Target.Profile)
@@ -123,6 +124,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 	known := values.OfClusterProfile(profile)
 	c, err := r.connect(config, profile)
 	if err != nil {
+		r.Forget(componentOf(config), nameOf(config))
 		return nil, r.unreachable(err, nil, known)
 	}
 	alone := context.WithoutCancel(ctx) // a look goes on without the worker
@@ -135,7 +137,7 @@ func (r *Remote) Of(ctx context.Context, config *unstructured.Unstructured) (*Ta
 		return nil, err
 	}
 	return &Target{
-		Cluster: c.cluster, Hub: hub, Values: known, LookAgain: c.heartbeat(),
+		Cluster: c.cluster, Hub: hub, Values: known, LookAgain: c.glance.due(r.Clock.Now(), c.heartbeat()),
 		Look: func(ctx context.Context) error { return r.look(ctx, c) },
 		Explain: func(err error) (*UnreachableError, bool) {
 			var unreachable *UnreachableError

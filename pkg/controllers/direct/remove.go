@@ -45,7 +45,8 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	policy := config.GetAnnotations()[api.DeletionPolicyAnnotation]
 	guarded, stop := t.guard(ctx)
 	defer stop()
-	waiting, err := r.installationOf(config, t).Remove(guarded, direct.RemoveOptions{
+	i := r.installationOf(config, t)
+	waiting, err := i.Remove(guarded, direct.RemoveOptions{
 		Namespace:     installNamespace(r.Component, config),
 		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
 		UserResources: policy == api.DeletionPolicyDeleteUserResources,
@@ -56,7 +57,7 @@ func (r *Reconciler) remove(ctx context.Context, config *unstructured.Unstructur
 	if unreachable, ok := t.explain(guarded, err); ok {
 		return r.removalWaits(ctx, config, unreachable)
 	}
-	retry := removalRetry
+	retry := soonest(i.again(waiting), t.LookAgain)
 	if blocked := (*direct.BlockedError)(nil); errors.As(err, &blocked) {
 		waiting, retry, err = "it is refused: "+blocked.Error(), refusedRetry, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -84,6 +85,28 @@ func TestRemove(t *testing.T) {
 				t.Errorf("%s It says %+v", tc.reason, ready)
 			}
 		})
+	}
+}
+
+// TestRemovalSlowsDown holds that a removal that waits for users asks ever less often, and at once when something has changed.
+func TestRemovalSlowsDown(t *testing.T) {
+	w := newWorld(t, serving(finalized, leaving, annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)))
+	w.records(usersImage())
+	var pauses []time.Duration
+	for range 7 {
+		result, err := w.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pauses = append(pauses, result.RequeueAfter/time.Second)
+	}
+	w.records(usersImage(), usersImage())
+	result, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pauses = append(pauses, result.RequeueAfter/time.Second); !slices.Equal(pauses, []time.Duration{1, 2, 4, 8, 16, 30, 30, 1}) {
+		t.Errorf("it is looked at again after %d s", pauses)
 	}
 }
 

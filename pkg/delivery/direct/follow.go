@@ -109,6 +109,9 @@ func (f *follower) list(ctx context.Context) (differs bool, err error) {
 	if f.failed = err != nil; f.failed {
 		return false, err
 	}
+	if older(version, f.view.at()) {
+		f.outlook.restored.Add(1)
+	}
 	return f.view.replace(objects, version), nil
 }
 

@@ -279,9 +279,15 @@ func TestRestored(t *testing.T) {
 		o := follow(t, NewWatchLimit(0), nil)
 		o.change("a")
 		o.isSeen(t, "a", 12*time.Second)
+		if n := o.outlook.restored.Load(); n != 0 {
+			t.Errorf("it is said to have been restored %d times before", n)
+		}
 		o.restore(3)
 		o.change("a")
 		o.isSeen(t, "a", 15*time.Second)
+		if n := o.outlook.restored.Load(); n != 1 {
+			t.Errorf("it is said to have been restored %d times", n)
+		}
 	})
 }
 

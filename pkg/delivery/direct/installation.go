@@ -27,6 +27,8 @@ type Installation struct {
 	anchor *anchor
 	// written are the resource versions of what was applied: what is seen before that is old.
 	written map[render.ObjectID]string
+	// restored is how often the cluster was restored from a backup when these were noted.
+	restored int32
 	// failing are the objects that could not be applied, and undeleted those that could not be deleted.
 	failing, undeleted map[render.ObjectID]*failing
 	// repairs are the objects that somebody else has changed lately.
@@ -162,6 +164,10 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 
 // current is the anchor as it is: remembered, unless it has changed on the cluster since.
 func (i *Installation) current(ctx context.Context, namespace string) (*anchor, error) {
+	if n := i.cluster.outlook.restored.Load(); n != i.restored { // what was noted are versions that may never come again
+		i.restored, i.anchor = n, nil
+		clear(i.written)
+	}
 	if a := i.anchor; a != nil && a.Namespace == namespace {
 		v, err := i.cluster.see(ctx, place{configMaps(), namespace})
 		if err != nil {

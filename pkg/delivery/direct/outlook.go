@@ -80,6 +80,8 @@ type outlook struct {
 	// live are the watches that have begun and not ended, and lost is when one failed last.
 	live atomic.Int32
 	lost atomic.Pointer[time.Time]
+	// restored is how often the cluster's versions went back, as those of a cluster do that is restored from a backup.
+	restored atomic.Int32
 
 	mu sync.Mutex
 	// ended is closed when the cluster is not watched any more; nil while it is polled.

@@ -20,7 +20,7 @@ import (
 
 // RemoveOptions say what is to go besides the payload.
 type RemoveOptions struct {
-	// Namespace is the install namespace.
+	// Namespace is the install namespace, unless the cluster records another one.
 	Namespace string
 	// Foundation removes the CRDs and the install namespace too; it waits as long as there are resources of users.
 	Foundation bool
@@ -47,9 +47,11 @@ func (i *Installation) remove(ctx context.Context, options RemoveOptions) (waiti
 	if err != nil {
 		return "", err
 	}
-	if a == nil { // never made, or lost: what has our label could be another resource's
-		err = i.checkRival(ctx)
-	} else {
+	if a == nil { // never made, or lost, when what has our label could be another resource's; or it is elsewhere
+		a, err = i.elsewhere(ctx)
+	}
+	if a != nil && err == nil {
+		options.Namespace = a.Namespace
 		err = i.confirm(ctx, a)
 	}
 	if err != nil {

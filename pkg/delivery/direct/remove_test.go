@@ -4,6 +4,7 @@ package direct
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +54,28 @@ func TestRivalElsewhere(t *testing.T) {
 	}
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("something is written: %q", asked)
+	}
+}
+
+// TestMoved holds that another install namespace does not make a second installation, and that the first is removed.
+func TestMoved(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	s.asked()
+	moved := bundleOf(t, func(b *render.Bundle) { b.Namespace = "elsewhere" })
+	blocked := (*BlockedError)(nil)
+	_, err := s.Sync(t.Context(), moved, SyncOptions{})
+	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), `it is installed in namespace "knative-serving"`) {
+		t.Errorf("got %v", err)
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: "elsewhere", Foundation: true}); err != nil || waiting != "" {
+		t.Fatalf("waiting for %q: %v", waiting, err)
+	}
+	if diff := cmp.Diff([]string(nil), s.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

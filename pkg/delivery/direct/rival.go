@@ -14,19 +14,26 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// rivals are the anchors which say that the cluster has the component for other resources, in whichever namespace: most of
-// a component is there once in a cluster.
-func (i *Installation) rivals(ctx context.Context) ([]corev1.ConfigMap, error) {
+// anchors are those which say that the cluster has the component for this resource, and for others, in whichever namespace:
+// most of a component is there once in a cluster.
+func (i *Installation) anchors(ctx context.Context) (own, rivals []corev1.ConfigMap, err error) {
 	anchors, err := i.cluster.kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: api.ComponentLabel + "=" + string(i.owner.Component),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list ConfigMaps: %w", err)
+		return nil, nil, fmt.Errorf("cannot list ConfigMaps: %w", err)
 	}
-	return slices.DeleteFunc(anchors.Items, func(m corev1.ConfigMap) bool {
+	for _, m := range anchors.Items {
 		owner := m.Annotations[api.InstalledForAnnotation]
-		return m.Annotations[anchorAnnotation] != "true" || owner == "" || i.sameHub(&m) && owner == i.owner.Name.String()
-	}), nil
+		switch {
+		case m.Annotations[anchorAnnotation] != "true", owner == "":
+		case i.sameHub(&m) && owner == i.owner.Name.String():
+			own = append(own, m)
+		default:
+			rivals = append(rivals, m)
+		}
+	}
+	return own, rivals, nil
 }
 
 func (i *Installation) sameHub(m *corev1.ConfigMap) bool {
@@ -37,13 +44,19 @@ func (i *Installation) rivalError(m *corev1.ConfigMap) error {
 	return &RivalError{Owner: m.Annotations[api.InstalledForAnnotation], SameHub: i.sameHub(m)}
 }
 
-// checkRival fails with a *RivalError when there is a rival.
-func (i *Installation) checkRival(ctx context.Context) error {
-	rivals, err := i.rivals(ctx)
-	if err != nil || len(rivals) == 0 {
-		return err
+// elsewhere is the resource's own anchor in whichever namespace, nil when there is none. It fails with a *RivalError when there is
+// a rival.
+func (i *Installation) elsewhere(ctx context.Context) (*anchor, error) {
+	own, rivals, err := i.anchors(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rivals) > 0:
+		return nil, i.rivalError(&rivals[0])
+	case len(own) > 0:
+		return i.anchorOf(&own[0])
 	}
-	return i.rivalError(&rivals[0])
+	return nil, nil
 }
 
 // isClaim tells that an anchor was made and never written since: nothing can be installed yet.
@@ -59,7 +72,7 @@ func (i *Installation) confirm(ctx context.Context, a *anchor) error {
 	if !isClaim(a.ConfigMap) {
 		return nil
 	}
-	rivals, err := i.rivals(ctx)
+	_, rivals, err := i.anchors(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,8 +94,14 @@ func (i *Installation) confirm(ctx context.Context, a *anchor) error {
 
 // checkFree fails when the cluster has the component already, where no anchor of ours says that it is ours.
 func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
-	if err := i.checkRival(ctx); err != nil {
+	a, err := i.elsewhere(ctx)
+	if err != nil {
 		return err
+	}
+	if a != nil && a.Namespace != b.Namespace {
+		return &BlockedError{Err: fmt.Errorf(
+			"cannot install in namespace %q of the cluster: it is installed in namespace %q, and stays there; set annotation %s back, or delete the resource and make it anew",
+			b.Namespace, a.Namespace, api.InstallNamespaceAnnotation)}
 	}
 	var foreign []string
 	for _, resource := range []string{"deployments", "statefulsets"} {

@@ -267,6 +267,24 @@ func completed(u *unstructured.Unstructured) {
 	u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": string(metav1.ConditionTrue)}}}
 }
 
+// TestRepairAfterRestore holds that what a backup has brought back is seen, although its versions were left behind long ago.
+func TestRepairAfterRestore(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	for id := range s.written {
+		s.written[id] = "1000000"
+	}
+	s.anchor.ResourceVersion = "1000000"
+	s.lose("deployments/knative-serving/activator")
+	if s.pass(t, b); s.find("deployments/knative-serving/activator") != nil {
+		t.Fatal("it is repaired without knowing that the cluster has not come so far")
+	}
+	s.cluster.outlook.restored.Add(1)
+	if s.pass(t, b); s.find("deployments/knative-serving/activator") == nil {
+		t.Error("it is not repaired")
+	}
+}
+
 // TestFinishedJob holds that a Job that has completed may go, also for a manager that remembers nothing.
 func TestFinishedJob(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)

@@ -55,14 +55,16 @@ func (i *Installation) carryOut(ctx context.Context, b *render.Bundle, a *anchor
 
 // applyAll applies stage after stage. What the cluster refuses is remembered; an error means that it could not be used.
 func (i *Installation) applyAll(ctx context.Context, a *anchor, p *plan, inv inventory) error {
+	defined := p.apply[foundationStage]
 	for s, batch := range p.apply {
 		if stage(s) == webhookStage && i.failsIn(workloadStage) {
 			continue // nobody would answer
 		}
-		if stage(s) == dependentStage && len(batch) > 0 { // what starts before waits for its kinds by itself
-			if err := i.awaitServed(ctx, p.apply[foundationStage]); err != nil {
+		if needsServed(stage(s)) && len(batch) > 0 {
+			if err := i.awaitServed(ctx, defined); err != nil {
 				return err
 			}
+			defined = nil
 		}
 		if err := i.applyStage(ctx, a, batch, inv); err != nil {
 			return err
@@ -261,6 +263,9 @@ const (
 	servedTimeout = 30 * time.Second
 	servedPoll    = 50 * time.Millisecond
 )
+
+// needsServed tells whether the objects of a stage need the kinds of the CRDs at once. Workloads wait for them by themselves.
+func needsServed(s stage) bool { return s == jobStage || s == dependentStage }
 
 // awaitServed waits until the cluster serves the kinds of the CRDs.
 func (i *Installation) awaitServed(ctx context.Context, batch []item) error {

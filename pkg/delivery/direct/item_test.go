@@ -21,8 +21,9 @@ func TestStageOf(t *testing.T) {
 		permissionStage: {{Kind: "ServiceAccount"}, {Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}},
 		configStage:     {{Kind: "ConfigMap"}, {Kind: "Secret"}, {Kind: "Service"}},
 		workloadStage:   {{Group: "apps", Kind: "Deployment"}, {Group: "policy", Kind: "PodDisruptionBudget"}, {Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}},
+		jobStage:        {{Group: "batch", Kind: "Job"}},
 		webhookStage:    {{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}},
-		dependentStage:  {{Group: "batch", Kind: "Job"}, {Group: "caching.internal.knative.dev", Kind: "Image"}, {Kind: "Pod"}, {Group: "x", Kind: "Namespace"}},
+		dependentStage:  {{Group: "caching.internal.knative.dev", Kind: "Image"}, {Kind: "Pod"}, {Group: "x", Kind: "Namespace"}},
 	} {
 		for _, gk := range kinds {
 			if got := stageOf(gk); got != s {

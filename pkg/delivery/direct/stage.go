@@ -12,8 +12,9 @@ const (
 	permissionStage              // who may do what
 	configStage                  // what workloads read, and how they are reached
 	workloadStage
+	jobStage       // they take their time, and are not needed by what follows
 	webhookStage   // after those who answer
-	dependentStage // Jobs, and objects of kinds that Knative or others bring
+	dependentStage // objects of kinds that Knative or others bring
 	stages
 )
 
@@ -34,6 +35,8 @@ func stageOf(gk schema.GroupKind) stage {
 		return permissionStage
 	case "apps", "autoscaling", "policy":
 		return workloadStage
+	case "batch":
+		return jobStage
 	case "admissionregistration.k8s.io":
 		return webhookStage
 	}
@@ -44,5 +47,5 @@ func stageOf(gk schema.GroupKind) stage {
 // cluster, and Knative's webhooks, which keep them up to date, never make them anew. Permissions go last, so that what
 // still runs can end well. The foundation is not among them: it stays, unless that is asked for.
 func removalOrder() []stage {
-	return []stage{webhookStage, workloadStage, dependentStage, configStage, permissionStage}
+	return []stage{webhookStage, workloadStage, jobStage, dependentStage, configStage, permissionStage}
 }

@@ -58,9 +58,10 @@ func TestSync(t *testing.T) {
 		"apply customresourcedefinitions/images.caching.knative.dev", "apply namespaces/knative-serving", // foundation
 		"apply clusterrolebindings/controller", "apply serviceaccounts/knative-serving/controller", // permissions
 		"apply configmaps/knative-serving/config-network", "create secrets/knative-serving", // configuration
-		"apply deployments/knative-serving/activator",                             //
-		"apply validatingwebhookconfigurations/config.webhook",                    //
-		"apply images/knative-serving/queue-proxy", "create jobs/knative-serving", // the rest
+		"apply deployments/knative-serving/activator",          //
+		"create jobs/knative-serving",                          //
+		"apply validatingwebhookconfigurations/config.webhook", //
+		"apply images/knative-serving/queue-proxy",             // the rest
 		"update " + anchorPath, // what came of it
 	}
 	s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{

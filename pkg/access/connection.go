@@ -27,6 +27,8 @@ type connection struct {
 	slots   chan struct{}
 	// seen tells that the cluster has answered a Probe.
 	seen atomic.Bool
+	// answered is when it last answered anything, in nanoseconds of Unix time; 0 before it did.
+	answered atomic.Int64
 	// pings tells that the last answer came through HTTP/2.
 	pings atomic.Bool
 
@@ -215,6 +217,7 @@ func (c *connection) report(turn ticket, answer *http.Response, err error) {
 			c.breaker.fail(turn, c.asSeen(f))
 			return
 		}
+		c.answered.Store(c.opts.Clock.Now().UnixNano())
 		c.breaker.succeed(turn)
 	}
 }

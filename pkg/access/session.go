@@ -79,6 +79,9 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 // fail at once, with what went wrong last.
 func (s *Session) RetryAt() time.Time { return s.conn.breaker.retryAt() }
 
+// AnsweredSince tells that the cluster has answered something after a time, whoever asked.
+func (s *Session) AnsweredSince(t time.Time) bool { return s.conn.answered.Load() > t.UnixNano() }
+
 // Pings tells that connections of a cluster that is silent end within seconds, and what is watched through them.
 func (s *Session) Pings() bool { return s.conn.pings.Load() }
 

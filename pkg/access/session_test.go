@@ -279,6 +279,10 @@ func TestADeadClusterFailsFast(t *testing.T) {
 	if _, err := session.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	probed := now.Now()
+	if now.SetTime(probed.Add(time.Second)); !session.AnsweredSince(probed.Add(-1)) || session.AnsweredSince(probed) {
+		t.Error("it has answered at another time")
+	}
 	// A connection that is open already would fail in its own way.
 	session.conn.transport.CloseIdleConnections()
 	s.Close()
@@ -315,8 +319,11 @@ func TestADeadClusterFailsFast(t *testing.T) {
 	if again.requests.Load() != 0 {
 		t.Error("asked before its time")
 	}
+	if session.AnsweredSince(probed) {
+		t.Error("it has answered though nobody was there")
+	}
 	now.SetTime(session.RetryAt())
-	if _, err := session.Probe(t.Context()); err != nil || !session.RetryAt().IsZero() {
+	if _, err := session.Probe(t.Context()); err != nil || !session.RetryAt().IsZero() || !session.AnsweredSince(probed) {
 		t.Errorf("got %v, to be asked again at %v", err, session.RetryAt())
 	}
 }

@@ -35,7 +35,7 @@ type Renderer struct {
 
 // parsedFor is how long parsed release manifests are kept after they were used: two megabytes a version and component, and
 // twice that until the garbage collector runs. To parse them anew takes a tenth of a second.
-const parsedFor = time.Minute
+const parsedFor = 10 * time.Second
 
 // New opens the release manifests. The caller closes the Renderer.
 func New(cfg Config) (*Renderer, error) {

@@ -227,10 +227,13 @@ func (r *Remote) look(ctx context.Context, c *connection) error {
 	if c.glance.answeredAfter(c.fresh(r.Clock.Now())) {
 		return nil
 	}
+	start := r.Clock.Now()
 	beat, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
 	uid, err := c.cluster.UID(beat)
 	switch {
+	case err != nil && beat.Err() != nil && c.session.AnsweredSince(start): // it is busy, perhaps with us, and not silent
+		return nil
 	case err != nil && beat.Err() != nil && ctx.Err() == nil:
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"the cluster of ClusterProfile %q does not answer any more; what is installed there stays: see whether its API server runs and can be reached from the hub",

@@ -62,7 +62,7 @@ func TestSync(t *testing.T) {
 		"create jobs/knative-serving",                          //
 		"apply validatingwebhookconfigurations/config.webhook", //
 		"apply images/knative-serving/queue-proxy",             // the rest
-		"update " + anchorPath, // what came of it
+		"update " + anchorPath,                                 // what came of it
 	}
 	s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},

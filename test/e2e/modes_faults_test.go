@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,6 +114,30 @@ func clusterFaults() []fault {
 				"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this",
 				"ConfigMap knative-serving/config-autoscaler: ", "not a number",
 			},
+		},
+		{
+			name: "a quota of the cluster refuses an object", mend: endQuota,
+			cause: func(t *testing.T, w way) {
+				t.Helper()
+				w.quota(t, corev1.ResourceServices)
+				if err := w.kube.CoreV1().Services("knative-serving").Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed},
+			says: []string{"Service knative-serving/autoscaler: ", "exceeded quota: full"},
+		},
+		{
+			name: "a quota of the cluster refuses pods", mend: endQuota, untouched: true,
+			cause: func(t *testing.T, w way) {
+				t.Helper()
+				w.quota(t, corev1.ResourcePods)
+				err := w.kube.CoreV1().Pods("knative-serving").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=autoscaler"})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, says: []string{"Deployment knative-serving/autoscaler: "},
 		},
 		specFault("the cluster does not know what an ingress needs",
 			map[string]any{
@@ -224,6 +250,24 @@ func allowObjects(t *testing.T, w way) {
 	w.kubectl(t, denial, "delete")
 	w.spec(t, config("defaults", "revision-timeout-seconds", nil))
 	w.spec(t, config("autoscaler", "max-scale", nil))
+}
+
+// quota lets the cluster make no more of a resource where Serving is.
+func (w way) quota(t *testing.T, resource corev1.ResourceName) {
+	t.Helper()
+	_, err := w.kube.CoreV1().ResourceQuotas("knative-serving").Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{resource: apiresource.MustParse("0")}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func endQuota(t *testing.T, w way) {
+	t.Helper()
+	if err := w.kube.CoreV1().ResourceQuotas("knative-serving").Delete(t.Context(), "full", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // secondResource is one of another team, with a ClusterProfile of its own of the same cluster.

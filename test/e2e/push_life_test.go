@@ -42,6 +42,7 @@ func TestPushLife(t *testing.T) {
 	t.Run("a bad file of access providers changes nothing and is told", func(t *testing.T) { l.badProviders(t) })
 	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revoked(t) })
 	t.Run("the next leader goes on with an installation and its removal", func(t *testing.T) { l.leaders(t) })
+	t.Run("a cluster is looked after that is not watched", func(t *testing.T) { l.polled(t) })
 }
 
 const account = "fleet"
@@ -49,27 +50,31 @@ const account = "fleet"
 // newToken makes the account of the fleet on the cluster anew and returns a token of it. Those from before are refused.
 func (l pushOne) newToken(t *testing.T) string {
 	t.Helper()
-	const namespace = "kube-system"
-	accounts := l.kube.CoreV1().ServiceAccounts(namespace)
+	accounts := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
 	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	bindings := l.kube.RbacV1().ClusterRoleBindings()
-	if _, err := bindings.Get(t.Context(), account, metav1.GetOptions{}); err != nil {
-		_, err = bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: account},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if _, err := l.kube.RbacV1().ClusterRoleBindings().Get(t.Context(), account, metav1.GetOptions{}); err != nil {
+		l.may(t, "cluster-admin")
 	}
 	token, err := accounts.CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return token.Status.Token
+}
+
+// may gives the account of the fleet a role on the cluster.
+func (l pushOne) may(t *testing.T, role string) {
+	t.Helper()
+	_, err := l.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: account}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // adopts has Knative installed by somebody else.
@@ -231,7 +236,7 @@ func (l pushOne) log(t *testing.T, component string) string {
 // revoked takes the account away whose token the manager uses, and gives it a token of a new one.
 func (l pushOne) revoked(t *testing.T) {
 	before := specs(t, l.spoke)
-	if err := l.kube.CoreV1().ServiceAccounts("kube-system").Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
+	if err := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got := l.becomes(t, api.Serving, l.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClientCreationFailed})

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,8 +92,9 @@ func repository() (string, error) {
 	return root, nil
 }
 
-// RunManager runs a manager as a component of that name. With leader election, a further one waits for its turn to lead.
-func (f *Fleet) RunManager(ctx context.Context, name string) error {
+// RunManager runs a manager as a component of that name, with further arguments. With leader election, a further one waits
+// for its turn to lead.
+func (f *Fleet) RunManager(ctx context.Context, name string, args ...string) error {
 	if _, err := os.Stat(f.Binary); err != nil {
 		return fmt.Errorf("cannot run the manager: %w; `make build` makes it", err)
 	}
@@ -110,7 +112,7 @@ func (f *Fleet) RunManager(ctx context.Context, name string) error {
 	p, err := f.Run(process.Spec{Name: name, Path: f.Binary, Dir: f.Dir, Args: append([]string{
 		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
 		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
-	}, f.args...)})
+	}, append(slices.Clone(f.args), args...)...)})
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,11 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
 	}, args...)
 	if l.opts.AuditLog {
-		if err := c.write("audit.yaml", []byte(auditPolicy)); err != nil {
+		policy := spokeAudit
+		if c == l.Hub {
+			policy = hubAudit
+		}
+		if err := c.write("audit.yaml", []byte(policy)); err != nil {
 			return err
 		}
 		args = append(args, "--audit-policy-file=audit.yaml", "--audit-log-path="+auditLog)

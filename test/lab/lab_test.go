@@ -63,6 +63,11 @@ func holdsPromises(t *testing.T) {
 	if err != nil || !maps.Equal(requests, map[string]int{"list": 1}) {
 		t.Errorf("with the credential was asked %v (%v), want one list", requests, err)
 	}
+	writes, err := l.Writes()
+	ofOCM := Write{Account: hubNamespace + ":registration-controller-sa", Verb: "create", Resource: "managedclustersets"}
+	if err != nil || writes[ofOCM] == 0 {
+		t.Errorf("on the hub was written %v (%v), want %v among it", writes, err, ofOCM)
+	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}

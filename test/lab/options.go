@@ -27,7 +27,8 @@ type Options struct {
 	ResyncInterval time.Duration
 	// KnativeControllers runs Knative's controllers too, not only its webhooks.
 	KnativeControllers bool
-	// AuditLog has the API servers of spokes count the requests that are made with their Credential: see Cluster.Requests.
+	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what
+	// ServiceAccounts write: see Cluster.Requests and Lab.Writes.
 	AuditLog bool
 	// Dir is the lab's directory; empty means a new temporary one that is removed at the end.
 	Dir string

@@ -87,7 +87,7 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
 	}
-	if foundation.Annotations[api.DigestAnnotation] != bundle.Digest {
+	if foundation.Annotations[api.DigestAnnotation] != bundle.FoundationDigest {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, bundle.Version)
 	}
 	if applied, why := work.Applied(foundation); !applied {

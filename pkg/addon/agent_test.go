@@ -50,7 +50,7 @@ func testBundle() (*render.Bundle, error) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetName("config-network")
 	return &render.Bundle{
-		Component: api.Serving, Version: "1.23.0", Digest: "d2", Payload: []render.Object{{Unstructured: o}},
+		Component: api.Serving, Version: "1.23.0", FoundationDigest: "d2", Payload: []render.Object{{Unstructured: o}},
 		Workloads: []render.Workload{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
 	}, nil
 }

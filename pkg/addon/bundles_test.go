@@ -109,7 +109,7 @@ func benchmarkManifests(b *testing.B, bundles *RenderedBundles, a *addonv1beta1.
 	}
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "cluster1", Name: work.FoundationName(api.Serving), Generation: 1,
-		Annotations: map[string]string{api.DigestAnnotation: bundle.Digest, api.VersionAnnotation: bundle.Version},
+		Annotations: map[string]string{api.DigestAnnotation: bundle.FoundationDigest, api.VersionAnnotation: bundle.Version},
 	}}
 	w.Status.Conditions = foundation().Status.Conditions
 	if err := works.Update(w); err != nil {

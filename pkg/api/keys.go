@@ -17,7 +17,8 @@ const (
 	// FoundationLabel on a ManifestWork names the component whose Namespace, CRDs and agent permissions it carries. It
 	// is not OCM's own add-on label: the framework deletes works of that label that it did not make.
 	FoundationLabel = Prefix + "foundation"
-	// DigestAnnotation on a foundation is the digest of the bundle that it was made from.
+	// DigestAnnotation on a foundation is the digest of the foundation of the bundle that it was made from: a change of what
+	// only the payload has must not write it.
 	DigestAnnotation = Prefix + "digest"
 	// VersionAnnotation on a foundation is the exact version of Knative that it belongs to: what the cluster has.
 	VersionAnnotation = Prefix + "version"

@@ -23,6 +23,9 @@ type Bundle struct {
 	Namespace string
 	// Digest is the hex SHA-256 over the JSON of all objects in order.
 	Digest string
+	// FoundationDigest is the hex SHA-256 over the version and the JSON of the foundation's objects. A change of the
+	// configuration leaves it alone, as a rule.
+	FoundationDigest string
 	// Foundation are the Namespace and the CRDs: what stays when everything else goes.
 	Foundation []Object
 	// Payload is everything else, in an order in which it can be applied.
@@ -90,7 +93,8 @@ type JobRef struct{ Namespace, Name string }
 // newBundle makes the bundle of finished, ordered objects.
 func newBundle(d *draft) (*Bundle, error) {
 	b := &Bundle{Component: d.component, Version: d.version, Namespace: d.namespace, Warnings: d.warnings}
-	digest := sha256.New()
+	digest, foundation := sha256.New(), sha256.New()
+	foundation.Write([]byte(d.version + "\n"))
 	resources := resourcesOf(d.objects)
 	for _, u := range d.objects {
 		data, err := json.Marshal(u.Object)
@@ -103,6 +107,8 @@ func newBundle(d *draft) (*Bundle, error) {
 		if isFoundation(u) {
 			b.Foundation = append(b.Foundation, o)
 			b.FoundationSize += len(data)
+			foundation.Write(data)
+			foundation.Write([]byte{'\n'})
 		} else {
 			b.Payload = append(b.Payload, o)
 			b.PayloadSize += len(data)
@@ -111,7 +117,7 @@ func newBundle(d *draft) (*Bundle, error) {
 		digest.Write([]byte{'\n'})
 	}
 	b.Size = b.FoundationSize + b.PayloadSize
-	b.Digest = hex.EncodeToString(digest.Sum(nil))
+	b.Digest, b.FoundationDigest = hex.EncodeToString(digest.Sum(nil)), hex.EncodeToString(foundation.Sum(nil))
 	b.Workloads, b.Jobs = d.workloads(), d.jobs()
 	return b, nil
 }

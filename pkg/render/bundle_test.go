@@ -269,6 +269,18 @@ func TestFragmentsHaveAnEffect(t *testing.T) {
 	}
 }
 
+// TestFoundationDigest: a configuration that only the payload has must not have every foundation of a fleet written.
+func TestFoundationDigest(t *testing.T) {
+	plain := bundle(t, api.Serving, "{version: '1.23'}")
+	if edited := bundle(t, api.Serving, "{version: '1.23', config: {deployment: {progress-deadline: 5s}}}"); edited.Digest == plain.Digest ||
+		edited.FoundationDigest != plain.FoundationDigest {
+		t.Error("an edit of the payload changes the digest of the foundation, or no digest at all")
+	}
+	if other := bundle(t, api.Serving, "{version: '1.22'}"); other.FoundationDigest == plain.FoundationDigest {
+		t.Error("another version has a foundation with the same digest")
+	}
+}
+
 // TestInstallNamespace: in another namespace nothing refers to the usual one any more.
 func TestInstallNamespace(t *testing.T) {
 	for component, specs := range map[api.Component][]string{

@@ -55,7 +55,7 @@ type pausedBy string
 func (p pausedBy) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return string(p) }
 
 func fine() (*render.Bundle, error) {
-	return &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1"}, nil
+	return &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1", FoundationDigest: "f1"}, nil
 }
 
 // hub is what a reconcile finds, and what it did.

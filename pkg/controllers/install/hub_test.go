@@ -107,7 +107,7 @@ func newHub(t *testing.T, configs ...*unstructured.Unstructured) *hub {
 				Conditions: []metav1.Condition{{Type: clusterv1beta2.ClusterSetBindingBoundType, Status: metav1.ConditionTrue}},
 			},
 		}},
-		bundle: &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1"},
+		bundle: &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1", FoundationDigest: "f1"},
 	}
 	for _, c := range configs {
 		c.SetResourceVersion(h.next())

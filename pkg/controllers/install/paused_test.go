@@ -24,8 +24,10 @@ func TestPaused(t *testing.T) {
 		},
 		"the spec has changed": {
 			reason: "The cluster does not have it.",
-			change: func(h *hub) { h.current = &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d2"} },
-			want:   "InstallSucceeded Unknown Delivering",
+			change: func(h *hub) {
+				h.current = &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d2", FoundationDigest: "f1"}
+			},
+			want: "InstallSucceeded Unknown Delivering",
 		},
 		"the spec is wrong": {
 			reason: "The cluster does not have it.",

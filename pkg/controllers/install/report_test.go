@@ -133,7 +133,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("when it is applied it is %q", v)
 	}
 	next := *h.bundle
-	next.Version, next.Digest = "1.24.0", "d2"
+	next.Version, next.Digest, next.FoundationDigest = "1.24.0", "d2", "f2"
 	h.bundle = &next
 	h.unavailable()
 	if v := version(); v != "1.23.0" || h.conditions("self")[4] != "InstallSucceeded True Applied" {

@@ -35,7 +35,7 @@ func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*wor
 			Name:        FoundationName(b.Component),
 			Namespace:   addon.Namespace,
 			Labels:      map[string]string{api.FoundationLabel: string(b.Component)},
-			Annotations: map[string]string{api.DigestAnnotation: b.Digest, api.VersionAnnotation: b.Version},
+			Annotations: map[string]string{api.DigestAnnotation: b.FoundationDigest, api.VersionAnnotation: b.Version},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: addonv1beta1.GroupVersion.String(), Kind: "ManagedClusterAddOn", Name: addon.Name, UID: addon.UID},
 			},

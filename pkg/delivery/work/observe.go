@@ -48,7 +48,7 @@ func waiting(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*work
 	switch {
 	case foundation == nil || foundation.DeletionTimestamp != nil:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
-	case foundation.Annotations[api.DigestAnnotation] != b.Digest:
+	case foundation.Annotations[api.DigestAnnotation] != b.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated", name)
 	}
 	if applied, why := Applied(foundation); !applied {

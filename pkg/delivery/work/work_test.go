@@ -49,7 +49,7 @@ func cutLast(s string) (before, after string) {
 func bundle(t *testing.T) *render.Bundle {
 	t.Helper()
 	return &render.Bundle{
-		Component: api.Serving, Version: "1.23.0", Namespace: ns, Digest: "d1",
+		Component: api.Serving, Version: "1.23.0", Namespace: ns, Digest: "d1", FoundationDigest: "f1",
 		Foundation: []render.Object{
 			object(t, "v1/Namespace", ns, render.Object{Orphan: true, Resource: schema.GroupVersionResource{Resource: "namespaces"}}),
 			object(t, "apiextensions.k8s.io/v1/CustomResourceDefinition", "services.serving.knative.dev", render.Object{

@@ -149,6 +149,10 @@ bench-isolation: build ## Measure what clusters that never answer cost the other
 bench-push: build ## Measure push mode against the Knative Operator on equal spokes; about 40 minutes (BENCH_FLAGS=-quick: 7).
 	cd test/e2e && go run ./cmd/benchpush $(BENCH_FLAGS)
 
+.PHONY: bench-rollout
+bench-rollout: build ## Measure installs, edits and rest of 200 played clusters; about 40 minutes (BENCH_FLAGS="-clusters=20 -rest=1m": 8).
+	cd test/e2e && go run ./cmd/benchrollout $(BENCH_FLAGS)
+
 COUNT ?= 50
 PACKAGES ?= ./...
 .PHONY: deflake

@@ -1,0 +1,153 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// appliedStatus is what a work agent says of a work once it has applied it.
+func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+	status := workv1.ManifestWorkStatus{Conditions: w.DeepCopy().Status.Conditions}
+	before := map[workv1.ManifestResourceMeta]workv1.ManifestCondition{}
+	for _, m := range w.Status.ResourceStatus.Manifests {
+		before[m.ResourceMeta] = m
+	}
+	for i, manifest := range w.Spec.Workload.Manifests {
+		object, err := decode(manifest)
+		if err != nil {
+			return status, err
+		}
+		meta := resourceMeta(i, object)
+		had := before[meta]
+		c := workv1.ManifestCondition{ResourceMeta: meta, Conditions: had.DeepCopy().Conditions, StatusFeedbacks: had.StatusFeedbacks}
+		apimeta.SetStatusCondition(&c.Conditions, metav1.Condition{
+			Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", Message: "Apply manifest complete",
+		})
+		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, c)
+	}
+	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
+		Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete",
+	})
+	return status, nil
+}
+
+// availableStatus is what a work agent says of a work that it has applied once it has looked at the objects, of which all
+// workloads are rolled out and all Jobs have finished.
+func availableStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+	status := w.DeepCopy().Status
+	for i := range status.ResourceStatus.Manifests {
+		m := &status.ResourceStatus.Manifests[i]
+		apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
+			Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, Reason: "ResourceAvailable", Message: "Resource is available",
+		})
+		feedback, rules := optionsOf(w, m.ResourceMeta)
+		synced := metav1.Condition{Type: "StatusFeedbackSynced", Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
+		if len(feedback) > 0 {
+			object, err := decode(w.Spec.Workload.Manifests[i])
+			if err != nil {
+				return status, err
+			}
+			rolledOut(object)
+			m.StatusFeedbacks.Values = values(object, feedback)
+			synced.Reason = "StatusFeedbackSynced"
+		}
+		apimeta.SetStatusCondition(&m.Conditions, synced)
+		for _, r := range rules {
+			apimeta.SetStatusCondition(&m.Conditions, ruled(r, m.ResourceMeta.Kind, w.Generation))
+		}
+	}
+	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
+		Reason: "ResourcesAvailable", Message: "All resources are available",
+	})
+	return status, nil
+}
+
+func decode(manifest workv1.Manifest) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(manifest.Raw); err != nil {
+		return nil, fmt.Errorf("cannot read a manifest: %w", err)
+	}
+	return object, nil
+}
+
+func resourceMeta(ordinal int, object *unstructured.Unstructured) workv1.ManifestResourceMeta {
+	kind := object.GroupVersionKind()
+	resource, _ := apimeta.UnsafeGuessKindToResource(kind)
+	return workv1.ManifestResourceMeta{
+		Ordinal: int32(ordinal), Group: kind.Group, Version: kind.Version, Kind: kind.Kind, //nolint:gosec // a work has hundreds
+		Resource: resource.Resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+	}
+}
+
+// optionsOf are the feedback rules and the condition rules for a manifest: of each, those of the first entry that matches
+// and has any.
+func optionsOf(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) (feedback []workv1.FeedbackRule, rules []workv1.ConditionRule) {
+	for _, c := range w.Spec.ManifestConfigs {
+		id := c.ResourceIdentifier
+		if id.Group != m.Group || id.Resource != m.Resource || !matches(id.Namespace, m.Namespace) || !matches(id.Name, m.Name) {
+			continue
+		}
+		if feedback == nil {
+			feedback = c.FeedbackRules
+		}
+		if rules == nil {
+			rules = c.ConditionRules
+		}
+	}
+	return feedback, rules
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// rolledOut gives a workload the status that it has on its cluster when all of it runs.
+func rolledOut(object *unstructured.Unstructured) {
+	replicas, found, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	if !found || err != nil {
+		replicas = 1
+		_ = unstructured.SetNestedField(object.Object, replicas, "spec", "replicas")
+	}
+	object.SetGeneration(1)
+	object.Object["status"] = map[string]any{
+		"observedGeneration": int64(1), "replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas, "readyReplicas": replicas,
+	}
+}
+
+// values are what the rules feed back of an object.
+func values(object *unstructured.Unstructured, rules []workv1.FeedbackRule) []workv1.FeedbackValue {
+	var out []workv1.FeedbackValue
+	for _, r := range rules {
+		for _, p := range r.JsonPaths {
+			n, found, err := unstructured.NestedInt64(object.Object, strings.Split(strings.TrimPrefix(p.Path, "."), ".")...)
+			if found && err == nil {
+				out = append(out, workv1.FeedbackValue{Name: p.Name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: &n}})
+			}
+		}
+	}
+	return out
+}
+
+// ruled is the condition that a rule makes for a manifest of the kind.
+func ruled(r workv1.ConditionRule, kind string, generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: r.Condition, Status: metav1.ConditionFalse, Reason: "ConditionRuleEvaluated", ObservedGeneration: generation,
+		Message: "the rule says so",
+	}
+	if r.Condition == workv1.ManifestAvailable || r.Condition == workv1.ManifestComplete && kind == "Job" {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}

@@ -1,0 +1,173 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// The manager's defaults of --kube-api-qps and --kube-api-burst.
+const (
+	managerQPS   = 100
+	managerBurst = 200
+)
+
+// goal is what a comparison with the bare client is for.
+type goal int
+
+const (
+	toKnow goal = iota
+	atMost
+	atLeast
+)
+
+// bareSet is which works the bare client writes, one on each cluster.
+type bareSet struct {
+	name, what string
+	goal       goal
+	// has tells that a work of ours is part of it.
+	has func(w *workv1.ManifestWork) bool
+}
+
+func bareSets() [3]bareSet {
+	serving := func(w *workv1.ManifestWork) bool {
+		return w.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() || w.Labels[api.FoundationLabel] == api.Serving.AddOnName()
+	}
+	return [3]bareSet{
+		{
+			name: "same", what: "the same works", goal: atMost,
+			has: func(w *workv1.ManifestWork) bool {
+				return w.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName()
+			},
+		},
+		{name: "serving", what: "all of Serving as one work", goal: toKnow, has: serving},
+		{name: "whole", what: "the whole installation as one work", goal: atLeast, has: func(*workv1.ManifestWork) bool { return true }},
+	}
+}
+
+// bare writes works of its own, which the manager and OCM's add-on manager do not look at and the agents answer as they
+// answer others. It sends what addon-framework sends, a merge patch, with the manager's limits, for several clusters at a
+// time.
+type bare struct {
+	*fleet
+
+	set    bareSet
+	client workclient.Interface
+	values *markers
+	// value is what the line says in spec.
+	value []byte
+	spec  workv1.ManifestWorkSpec
+}
+
+// newBare creates the works of a set on all clusters.
+func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bare, error) {
+	config := rest.CopyConfig(f.Hub.Config)
+	config.QPS, config.Burst = managerQPS, managerBurst
+	client, err := workclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	b := &bare{fleet: f, set: set, client: client, values: values, value: f.line}
+	list, err := f.Works.WorkV1().ManifestWorks(f.clusters[0]).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the works of %s: %w", f.clusters[0], err)
+	}
+	size := 0
+	for i := range list.Items {
+		w := &list.Items[i]
+		if !set.has(w) {
+			continue
+		}
+		b.spec.Workload.Manifests = append(b.spec.Workload.Manifests, w.Spec.Workload.Manifests...)
+		b.spec.ManifestConfigs = append(b.spec.ManifestConfigs, w.Spec.ManifestConfigs...)
+		for _, m := range w.Spec.Workload.Manifests {
+			size += len(m.Raw)
+		}
+	}
+	progress("bare client: %s, %d manifests and %d kB", set.what, len(b.spec.Workload.Manifests), size/1000)
+	return b, b.each(ctx, func(ctx context.Context, cluster string) error {
+		_, err := b.client.WorkV1().ManifestWorks(cluster).Create(ctx, &workv1.ManifestWork{
+			ObjectMeta: metav1.ObjectMeta{Name: b.name()}, Spec: b.spec,
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("cannot create ManifestWork %s/%s: %w", cluster, b.name(), err)
+		}
+		return nil
+	})
+}
+
+func (b *bare) name() string { return "bench-" + b.set.name }
+
+// edit changes the line in all works.
+func (b *bare) edit(ctx context.Context) (time.Duration, error) {
+	if err := b.calm(ctx); err != nil {
+		return 0, err
+	}
+	old := b.value
+	b.value = b.values.next()
+	for i, m := range b.spec.Workload.Manifests {
+		b.spec.Workload.Manifests[i] = workv1.Manifest{RawExtension: runtime.RawExtension{Raw: bytes.ReplaceAll(m.Raw, old, b.value)}}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: string(b.value)}},
+		"spec":     map[string]any{"workload": b.spec.Workload},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot encode a patch: %w", err)
+	}
+	before, err := b.usage()
+	if err != nil {
+		return 0, err
+	}
+	written := expect("works of the bare client with the edit", len(b.clusters))
+	defer b.agents.watch(func(w *workv1.ManifestWork) {
+		if w.Name == b.name() && carries(w, b.value) {
+			written.see(w.Namespace)
+		}
+	})()
+	err = b.each(ctx, func(ctx context.Context, cluster string) error {
+		_, err := b.client.WorkV1().ManifestWorks(cluster).Patch(ctx, b.name(), types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("cannot edit ManifestWork %s/%s: %w", cluster, b.name(), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	took, err := written.wait(ctx)
+	if err != nil {
+		return took, err
+	}
+	if err := b.calm(ctx); err != nil {
+		return took, err
+	}
+	used, err := b.usedSince(before)
+	progress("bare client: %s are written after %.2f s; %s", b.set.what, took.Seconds(), used)
+	return took, err
+}
+
+// remove deletes the works.
+func (b *bare) remove(ctx context.Context) error {
+	return b.each(ctx, func(ctx context.Context, cluster string) error {
+		if err := b.client.WorkV1().ManifestWorks(cluster).Delete(ctx, b.name(), metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("cannot delete ManifestWork %s/%s: %w", cluster, b.name(), err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,225 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+)
+
+// Goals of an edit.
+const (
+	goalSame  = 1.3 // times what the bare client takes for the same works, at most
+	goalWhole = 2.5 // times less than what the bare client takes for works that have the whole installation, at least
+)
+
+// edit is what one edit took.
+type edit struct {
+	// desired is until OCM has told the last add-on to have it, written until the last work has it, and completed until OCM
+	// says so of the last add-on.
+	desired, written, completed time.Duration
+	cpu                         time.Duration // of the manager
+}
+
+// edits compares edits of one line with what the bare client takes. Only one set of the bare client's works is on the hub
+// at a time.
+func (f *fleet) edits(ctx context.Context) ([]row, error) {
+	if !f.opts.has(partEdit) {
+		return nil, nil
+	}
+	values := &markers{}
+	if _, err := f.edit(ctx, values); err != nil { // the line is added; from now on it is changed
+		return nil, err
+	}
+	var ours []edit
+	var took [3][]time.Duration
+	sets := bareSets()
+	for i, s := range sets {
+		b, err := f.newBare(ctx, s, values)
+		if err != nil {
+			return nil, err
+		}
+		for range f.opts.rounds {
+			if i == 0 { // the same works: by turns
+				e, err := f.edit(ctx, values)
+				if err != nil {
+					return nil, err
+				}
+				ours = append(ours, e)
+			}
+			d, err := b.edit(ctx)
+			if err != nil {
+				return nil, err
+			}
+			took[i] = append(took[i], d)
+		}
+		if err := b.remove(ctx); err != nil {
+			return nil, err
+		}
+	}
+	pid, err := harness.PID(f.Lab, harness.Manager)
+	if err != nil {
+		return nil, err
+	}
+	rss, err := harness.Memory(pid)
+	return f.editRows(ours, took, rss), err
+}
+
+func (f *fleet) editRows(ours []edit, took [3][]time.Duration, rss float64) []row {
+	of := func(value func(edit) time.Duration) time.Duration {
+		var all []time.Duration
+		for _, e := range ours {
+			all = append(all, value(e))
+		}
+		return median(all)
+	}
+	written := of(func(e edit) time.Duration { return e.written })
+	rows := []row{
+		{what: fmt.Sprintf("edit of one line of the KnativeServing of %d clusters: last work written", len(f.clusters)), value: seconds(written)},
+		{what: "... until OCM has told the last add-on", value: seconds(of(func(e edit) time.Duration { return e.desired }))},
+		{what: "... until OCM calls the last one completed", value: seconds(of(func(e edit) time.Duration { return e.completed }))},
+		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(of(func(e edit) time.Duration { return e.cpu })))},
+	}
+	for i, s := range bareSets() {
+		bare := median(took[i])
+		r := row{what: "bare client: " + s.what, value: seconds(bare)}
+		switch s.goal {
+		case atMost:
+			times := written.Seconds() / bare.Seconds()
+			r.goal, r.missed = fmt.Sprintf("ours takes %.2f times that, at most %.1f", times, goalSame), times > goalSame
+		case atLeast:
+			times := bare.Seconds() / written.Seconds()
+			r.goal, r.missed = fmt.Sprintf("%.2f times ours, at least %.1f", times, goalWhole), times < goalWhole
+		default:
+			r.goal = fmt.Sprintf("%.2f times ours", bare.Seconds()/written.Seconds())
+		}
+		rows = append(rows, r)
+	}
+	return append(rows, row{what: fmt.Sprintf("the manager's RSS with %d clusters", len(f.clusters)), value: fmt.Sprintf("%.0f MB", rss)})
+}
+
+func median(all []time.Duration) time.Duration {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
+// markers are values of one line of the configuration that nothing else has.
+type markers struct{ n int }
+
+func (m *markers) next() []byte {
+	m.n++
+	return fmt.Appendf(nil, "%ds", 7700000+m.n)
+}
+
+// carries tells that a work has the value.
+func carries(w *workv1.ManifestWork, value []byte) bool {
+	return slices.ContainsFunc(w.Spec.Workload.Manifests, func(m workv1.Manifest) bool { return bytes.Contains(m.Raw, value) })
+}
+
+// edit changes the line in the KnativeServing of all clusters.
+func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
+	if err := f.calm(ctx); err != nil {
+		return edit{}, err
+	}
+	before, err := f.usage()
+	if err != nil {
+		return edit{}, err
+	}
+	told := newHashes()
+	if err := told.remember(ctx, f); err != nil {
+		return edit{}, err
+	}
+	value, n := values.next(), len(f.clusters)
+	written, desired, completed := expect("works with the edit", n), expect("add-ons that OCM has told", n), expect("add-ons that have completed", n)
+	f.line = value
+	defer f.agents.watch(func(w *workv1.ManifestWork) {
+		if w.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && carries(w, value) {
+			written.see(w.Namespace)
+		}
+	})()
+	defer f.addOns.watch(func(a *addonv1beta1.ManagedClusterAddOn) {
+		if d, c := told.changed(a); d {
+			desired.see(a.Namespace)
+			if c {
+				completed.see(a.Namespace)
+			}
+		}
+	})()
+	patch := fmt.Appendf(nil, `{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, value)
+	_, err = f.configs.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return edit{}, fmt.Errorf("cannot edit the KnativeServing: %w", err)
+	}
+	var out edit
+	if out.written, err = written.wait(ctx); err != nil {
+		return out, err
+	}
+	if out.desired, err = desired.wait(ctx); err != nil {
+		return out, err
+	}
+	if out.completed, err = completed.wait(ctx); err != nil {
+		return out, err
+	}
+	if err := f.calm(ctx); err != nil {
+		return out, err
+	}
+	used, err := f.usedSince(before)
+	out.cpu = used.cpu[harness.Manager]
+	progress("edit: OCM has told the last add-on after %.2f s, the last work is written after %.2f s, and completed after %.2f s; %s",
+		out.desired.Seconds(), out.written.Seconds(), out.completed.Seconds(), used)
+	return out, err
+}
+
+// hashes are those that OCM's add-ons refer to before an edit.
+type hashes struct{ before map[string]string }
+
+func newHashes() *hashes { return &hashes{before: map[string]string{}} }
+
+func (h *hashes) remember(ctx context.Context, f *fleet) error {
+	list, err := f.AddOns.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
+	}
+	for i := range list.Items {
+		if a := &list.Items[i]; a.Name == api.Serving.AddOnName() {
+			h.before[a.Namespace], _ = hashesOf(a)
+		}
+	}
+	return nil
+}
+
+// changed tells whether an add-on is to have another configuration than before, and whether OCM says that it has it.
+func (h *hashes) changed(a *addonv1beta1.ManagedClusterAddOn) (desired, completed bool) {
+	if a.Name != api.Serving.AddOnName() {
+		return false, false
+	}
+	want, have := hashesOf(a)
+	return want != h.before[a.Namespace], want == have
+}
+
+func hashesOf(a *addonv1beta1.ManagedClusterAddOn) (desired, completed string) {
+	for _, ref := range a.Status.ConfigReferences {
+		if ref.Resource != api.Serving.Resource().Resource {
+			continue
+		}
+		if ref.DesiredConfig != nil {
+			desired = ref.DesiredConfig.SpecHash
+		}
+		if ref.LastAppliedConfig != nil {
+			completed = ref.LastAppliedConfig.SpecHash
+		}
+	}
+	return desired, completed
+}

@@ -1,0 +1,127 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// fleet is a hub with managed clusters that are played.
+type fleet struct {
+	*harness.Fleet
+
+	opts    options
+	configs dynamic.Interface
+	kube    kubernetes.Interface
+	agents  *agents
+	addOns  watchers[*addonv1beta1.ManagedClusterAddOn]
+	// line is what the edited line of the KnativeServing says.
+	line []byte
+	// clusters are their names.
+	clusters []string
+}
+
+// newFleet starts a hub, installs the chart with Placements that select nothing yet, and has the clusters join.
+func newFleet(ctx context.Context, opts options) (*fleet, error) {
+	l, err := lab.New(ctx, lab.Options{AuditLog: true, Log: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{opts: opts}
+	if err := f.start(ctx, l); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return f, nil
+}
+
+func (f *fleet) start(ctx context.Context, l *lab.Lab) error {
+	var install harness.Options
+	for _, c := range api.Components() {
+		strategy := strings.TrimPrefix(string(c), "knative-") + ".installStrategy."
+		install.Helm = append(install.Helm, "--set", strategy+"type=Placements", "--set", strategy+"rolloutStrategy.type=All")
+	}
+	var err error
+	if f.Fleet, err = harness.Install(ctx, l, install); err != nil {
+		return err
+	}
+	if f.configs, err = dynamic.NewForConfig(l.Hub.Config); err != nil {
+		return fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	if f.kube, err = kubernetes.NewForConfig(l.Hub.Config); err != nil {
+		return fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	if f.agents, err = startAgents(ctx, f.Works); err != nil {
+		return err
+	}
+	if err := f.watchAddOns(ctx); err != nil {
+		return err
+	}
+	for i := range f.opts.clusters {
+		f.clusters = append(f.clusters, fmt.Sprintf("cluster%03d", i+1))
+	}
+	return f.join(ctx)
+}
+
+func (f *fleet) watchAddOns(ctx context.Context) error {
+	factory := addoninformers.NewSharedInformerFactory(f.AddOns, 0)
+	changed := func(o any) {
+		if a, ok := o.(*addonv1beta1.ManagedClusterAddOn); ok {
+			f.addOns.tell(a)
+		}
+	}
+	_, err := factory.Addon().V1beta1().ManagedClusterAddOns().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) },
+	})
+	if err != nil {
+		return fmt.Errorf("cannot watch ManagedClusterAddOns: %w", err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return nil
+}
+
+// quiet is for how long nothing changes before something is measured.
+const quiet = 10 * time.Second
+
+// calm waits until no work and no add-on changes any more.
+func (f *fleet) calm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		now := min(f.agents.quietFor(), f.addOns.quietFor())
+		if now >= quiet {
+			return nil
+		}
+		if err := pause(ctx, quiet-now); err != nil {
+			return fmt.Errorf("works or add-ons do not stop changing: %w", err)
+		}
+	}
+}
+
+// end closes the lab. When something went wrong its logs stay.
+func (f *fleet) end(failed error) error {
+	if failed != nil {
+		dir, err := f.KeepLogs()
+		if err == nil {
+			progress("the logs of the lab's components are in %s", dir)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return errors.Join(failed, f.Close())
+}

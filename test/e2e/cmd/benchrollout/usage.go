@@ -1,0 +1,91 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// benchmark is the name of this program among the components.
+const benchmark = "benchmark"
+
+// usage is what has been used and written so far, or since some other usage.
+type usage struct {
+	cpu    map[string]time.Duration // by component of the lab; this program is one too
+	writes map[lab.Write]int
+}
+
+// usage reads what has been used so far.
+func (f *fleet) usage() (usage, error) {
+	pids := map[string]int{benchmark: os.Getpid()}
+	for _, c := range f.Components() {
+		pids[c.Name] = c.PID
+	}
+	out := usage{cpu: map[string]time.Duration{}}
+	for name, pid := range pids {
+		var err error
+		if out.cpu[name], err = harness.CPU(pid); err != nil {
+			return out, fmt.Errorf("cannot measure %s: %w", name, err)
+		}
+	}
+	var err error
+	out.writes, err = f.Writes()
+	return out, err
+}
+
+// usedSince is what was used since.
+func (f *fleet) usedSince(before usage) (usage, error) {
+	now, err := f.usage()
+	for name := range now.cpu {
+		now.cpu[name] -= before.cpu[name]
+	}
+	for w := range now.writes {
+		now.writes[w] -= before.writes[w]
+	}
+	return now, err
+}
+
+// String names the components that have used the most, and the requests of ours and OCM's.
+func (u usage) String() string {
+	var components, writes []string
+	for _, name := range slices.SortedFunc(maps.Keys(u.cpu), func(a, b string) int { return int(u.cpu[b] - u.cpu[a]) }) {
+		if u.cpu[name] >= 100*time.Millisecond {
+			components = append(components, fmt.Sprintf("%s %.1f s", name, u.cpu[name].Seconds()))
+		}
+	}
+	for w, n := range u.writes {
+		if n > 0 && (isOf(w, ourAccount) || isOf(w, ocmAccount)) {
+			writes = append(writes, fmt.Sprintf("%s %s %s %d", w.Account, w.Verb, w.Resource, n))
+		}
+	}
+	slices.Sort(writes)
+	return fmt.Sprintf("CPU: %s; writes: %s", strings.Join(components, ", "), strings.Join(writes, ", "))
+}
+
+// Accounts whose writes are counted.
+const (
+	ourAccount = harness.Namespace + ":"
+	ocmAccount = "open-cluster-management-hub:"
+)
+
+func isOf(w lab.Write, accounts string) bool { return strings.HasPrefix(w.Account, accounts) }
+
+// written counts what the accounts have written. The lease by which the replicas of a controller choose their leader is left
+// out: it does not depend on clusters.
+func (u usage) written(accounts string) int {
+	sum := 0
+	for w, n := range u.writes {
+		if isOf(w, accounts) && w.Resource != "leases" {
+			sum += n
+		}
+	}
+	return sum
+}

@@ -109,6 +109,7 @@ func (r *Reconciler) decide(s *scope) error {
 		}
 		p.decision = determine(in)
 	}
+	joinBatch(s.leaving)
 	return r.brake(s)
 }
 

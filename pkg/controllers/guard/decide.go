@@ -52,6 +52,8 @@ type input struct {
 	answer string
 	// braked tells that the add-on is held as part of a mass removal.
 	braked bool
+	// doubted tells that, whatever the strategy is now, it may not have been deleted by name.
+	doubted bool
 }
 
 // verdict is what becomes of an add-on.
@@ -76,6 +78,8 @@ type decision struct {
 	reason, message string
 	// counted tells that the brake allowed it.
 	counted bool
+	// byName tells that it is allowed because nothing is known but that somebody has deleted it.
+	byName bool
 }
 
 // determine says what becomes of one add-on. The first that applies counts.
@@ -102,10 +106,12 @@ func determine(in *input) decision {
 		return allowed()
 	case in.sight == returned && in.strategy == placements && !in.braked:
 		return settling("the cluster came back a moment ago")
-	case in.strategy != manual, in.braked:
+	case in.strategy != manual, in.doubted:
 		return decision{verdict: count}
 	}
-	return allowed()
+	out := allowed()
+	out.byName = true
+	return out
 }
 
 func allowed() decision {

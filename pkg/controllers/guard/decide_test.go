@@ -91,7 +91,15 @@ func TestDetermine(t *testing.T) {
 		},
 		"held, then switched to Manual": {
 			reason: "Who switches in panic wants it to stop.",
-			in:     input{sight: inSight, strategy: manual, settled: true, revocable: true, braked: true}, verdict: count,
+			in:     input{sight: inSight, strategy: manual, settled: true, revocable: true, braked: true, doubted: true}, verdict: count,
+		},
+		"out of sight while Placements decided, back after a switch to Manual": {
+			reason: "Nobody knows that it was deleted by name.",
+			in:     input{sight: returned, strategy: manual, settled: true, revocable: true, doubted: true}, verdict: count,
+		},
+		"in doubt and confirmed": {
+			reason: "Somebody wants it.",
+			in:     input{sight: inSight, strategy: manual, settled: true, doubted: true, answer: api.RemovalConfirm}, verdict: allow, told: api.ReasonRemovalAllowed,
 		},
 		"confirmed": {
 			reason: "Somebody wants it.",

@@ -141,7 +141,7 @@ const (
 // inputOf gathers what is known of one add-on.
 func (r *Reconciler) inputOf(s *scope, p *pending) (*input, error) {
 	in := &input{
-		cluster: p.Namespace, strategy: s.strategy, braked: p.braked(),
+		cluster: p.Namespace, strategy: s.strategy, braked: p.braked(), doubted: heldFor(p.ManagedClusterAddOn) != "" || s.outlived(p),
 		forced: p.Annotations[api.ForceOrphanAnnotation] == "true", answer: p.Annotations[api.RemovalAnnotation],
 	}
 	cluster, err := r.Clusters.Get(p.Namespace)

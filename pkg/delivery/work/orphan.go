@@ -34,6 +34,15 @@ func Orphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	return out
 }
 
+// notOrphaned is the work when the agent is to own all of it. A payload may have been given up before, by an add-on that is
+// gone.
+func notOrphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
+	out := w.DeepCopy()
+	delete(out.Annotations, api.OrphanedAnnotation)
+	out.Spec.DeleteOption = nil
+	return out
+}
+
 // MayGo tells that an orphaned work can be deleted: the agent has applied every object as one that it does not own, or
 // never saw the work. Objects of a kind that the cluster does not know are not there.
 func MayGo(w *workv1.ManifestWork) bool {

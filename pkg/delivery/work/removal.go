@@ -74,7 +74,7 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 			return Removal{Step: AwaitStop, Why: "waiting for Knative's webhooks to stop: " + strings.Join(running, ", ")}, nil
 		}
 		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: reclaiming(payload, objects, carried)}, nil
-	case !looksAtOwners(payload):
+	case !looksAtOwners(payload) || payload.Spec.DeleteOption != nil:
 		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: reclaiming(payload, objects, nil)}, nil
 	}
 	return reclaimed(payload), nil
@@ -119,7 +119,7 @@ func carriedWebhooks(objects []*unstructured.Unstructured) []carriedWebhook {
 
 // withWebhooksStopped is the payload with no replicas of its webhooks.
 func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook) (*workv1.ManifestWork, error) {
-	out := payload.DeepCopy()
+	out := notOrphaned(payload)
 	for _, c := range carried {
 		if err := unstructured.SetNestedField(c.object.Object, int64(0), "spec", "replicas"); err != nil {
 			return nil, fmt.Errorf("cannot stop Deployment %q: %w", c.object.GetName(), err)
@@ -136,7 +136,7 @@ func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook)
 // reclaiming is the payload without its webhooks, in which the agent reports who owns their configurations. Objects of a
 // kind that the cluster does not know leave too: one of them keeps the agent from recording all the others as its own.
 func reclaiming(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, carried []carriedWebhook) *workv1.ManifestWork {
-	out := payload.DeepCopy()
+	out := notOrphaned(payload)
 	out.Spec.Workload.Manifests = nil
 	for i, m := range payload.Spec.Workload.Manifests {
 		isWebhook := slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.index == i })
@@ -144,7 +144,9 @@ func reclaiming(payload *workv1.ManifestWork, objects []*unstructured.Unstructur
 			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
 		}
 	}
-	out.Spec.ManifestConfigs = append(ownershipFeedback(), out.Spec.ManifestConfigs...)
+	if !looksAtOwners(payload) {
+		out.Spec.ManifestConfigs = append(ownershipFeedback(), out.Spec.ManifestConfigs...)
+	}
 	for i := range out.Spec.ManifestConfigs { // the last entry that matches decides how the agent looks
 		if isWebhookConfiguration(out.Spec.ManifestConfigs[i].ResourceIdentifier.Resource) {
 			out.Spec.ManifestConfigs[i].FeedbackScrapeType = workv1.FeedbackWatchType

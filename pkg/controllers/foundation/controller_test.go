@@ -70,6 +70,7 @@ type hub struct {
 
 	failCreate error
 	actions    []string
+	updated    []*workv1.ManifestWork
 	triggered  bool
 }
 
@@ -176,6 +177,9 @@ func (h *hub) reconcile(t *testing.T) error {
 		}
 		if u, ok := a.(clienttesting.UpdateAction); ok && a.GetVerb() == "update" {
 			name = u.GetObject().(metav1.Object).GetName() //nolint:forcetypeassert // it is one
+			if w, ok := u.GetObject().(*workv1.ManifestWork); ok {
+				h.updated = append(h.updated, w)
+			}
 		}
 		resource := a.GetResource().Resource
 		if a.GetSubresource() != "" {

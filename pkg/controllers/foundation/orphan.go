@@ -19,7 +19,7 @@ import (
 // orphan gives up all works and releases the add-on. The works stay until the agent has applied that they own nothing
 // any more; an agent that is away does so when it is back.
 func (r *Reconciler) orphan(ctx context.Context, s *scope) error {
-	all, late := s.works(), []string{}
+	all, late, silent := s.works(), []string{}, []string{}
 	waiting := false
 	for _, w := range all {
 		switch {
@@ -27,8 +27,16 @@ func (r *Reconciler) orphan(ctx context.Context, s *scope) error {
 			late = append(late, w.Name) // the agent removes what it owns, and nothing can stop it
 		case !work.IsOrphaned(w):
 			waiting = true
-			if _, err := r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, work.Orphaned(w), metav1.UpdateOptions{}); err != nil {
+			if err := r.giveUp(ctx, s, w); err != nil {
 				return fmt.Errorf("cannot orphan ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
+			}
+		default:
+			stopped, err := work.WebhooksStopped(w)
+			if err != nil {
+				return err
+			}
+			if stopped {
+				silent = append(silent, w.Name)
 			}
 		}
 	}
@@ -42,8 +50,38 @@ func (r *Reconciler) orphan(ctx context.Context, s *scope) error {
 	if len(late) > 0 {
 		note += fmt.Sprintf("; the removal of %v had begun and goes on when the cluster is back", late)
 	}
+	if len(silent) > 0 {
+		note += fmt.Sprintf("; but webhooks of %v had been stopped and cannot be rendered: what they checked passes unchecked until it is installed again", silent)
+	}
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release", "%s", note[:min(len(note), noteLimit)])
 	return nil
+}
+
+// giveUp orphans one work. A payload that had begun to go gets back what it lacks.
+func (r *Reconciler) giveUp(ctx context.Context, s *scope, w *workv1.ManifestWork) error {
+	stopped, err := work.WebhooksStopped(w)
+	if err != nil {
+		return err
+	}
+	if stopped {
+		if w, err = r.restored(ctx, s, w); err != nil {
+			return err
+		}
+	}
+	_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, work.Orphaned(w), metav1.UpdateOptions{})
+	return err
+}
+
+// restored is the payload with the webhooks that it had, or with webhook configurations that need none when what was
+// delivered cannot be rendered any more: whatever is wrong there must not keep the add-on.
+func (r *Reconciler) restored(ctx context.Context, s *scope, payload *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	bundle, err := r.Bundles.Bundle(ctx, s.addon)
+	if err == nil && s.foundation != nil && s.foundation.Annotations[api.DigestAnnotation] == bundle.FoundationDigest {
+		if w, err := work.Restored(payload, bundle); w != nil || err != nil {
+			return w, err
+		}
+	}
+	return work.Unblocked(payload)
 }
 
 // noteLimit is how long the note of an Event may be.

@@ -166,9 +166,11 @@ func unservable(payload *workv1.ManifestWork, u *unstructured.Unstructured) bool
 }
 
 func looksAtOwners(payload *workv1.ManifestWork) bool {
-	return slices.ContainsFunc(payload.Spec.ManifestConfigs, func(c workv1.ManifestConfigOption) bool {
-		return isWebhookConfiguration(c.ResourceIdentifier.Resource) && len(c.FeedbackRules) > 0
-	})
+	return slices.ContainsFunc(payload.Spec.ManifestConfigs, looksAtOwner)
+}
+
+func looksAtOwner(c workv1.ManifestConfigOption) bool {
+	return isWebhookConfiguration(c.ResourceIdentifier.Resource) && len(c.FeedbackRules) > 0
 }
 
 // runningWebhooks are the webhooks that the agent has not reported as stopped.

@@ -117,3 +117,22 @@ func TestListRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestBlockedOnce holds that nothing is left of what failed: the next pass asks anew for everything.
+func TestBlockedOnce(t *testing.T) {
+	s := newSite(t)
+	s.settle(t, bundleOf(t))
+	for name, refused := range map[string]error{"refused": errForbidden, "failing": errMute()} {
+		t.Run(name, func(t *testing.T) {
+			s.restart()
+			s.disturb(refuses(refused, "list "))
+			if _, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{}); err == nil {
+				t.Fatal("it does not fail")
+			}
+			s.disturb(nil)
+			if _, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{}); err != nil {
+				t.Errorf("the next pass ends with %v", err)
+			}
+		})
+	}
+}

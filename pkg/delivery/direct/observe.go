@@ -18,22 +18,28 @@ import (
 // sights are the views of everything that an installation has. A view is nil where the cluster does not know the resource.
 type sights map[place]*view
 
-// look brings up the views of everything in an inventory.
+// look brings up the views of everything in an inventory, all at once: a cluster may be far.
 func (i *Installation) look(ctx context.Context, inv inventory) (sights, error) {
-	for _, at := range inv.places() { // all at once: a cluster may be far
-		if _, err := i.cluster.startView(at); err != nil { //nolint:contextcheck // a view outlives the request that needs it first
+	places := inv.places()
+	views := make([]*view, len(places))
+	for n, at := range places {
+		var err error
+		if views[n], err = i.cluster.startView(at); err != nil { //nolint:contextcheck // a view outlives the request that needs it first
 			return nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
 	out := sights{}
-	for _, at := range inv.places() {
-		v, err := i.cluster.see(ctx, at)
-		if err != nil {
-			return nil, err
+	var failed error
+	for n, at := range places { // all, since one that has failed is dropped by who waits for it
+		v, err := i.cluster.await(ctx, at, views[n])
+		if err != nil && failed == nil {
+			failed = err
 		}
 		out[at] = v
 	}
-	return out, nil
+	return out, failed
 }
 
 // of is what was seen of an object that was written at a resource version; nil when it is not there. known is false when

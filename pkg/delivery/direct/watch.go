@@ -35,11 +35,20 @@ func (c *Cluster) see(ctx context.Context, at place) (*view, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
+	return c.await(ctx, at, v)
+}
+
+// await waits until a view is there. One that has failed is dropped, so that the next who needs it tries again.
+func (c *Cluster) await(ctx context.Context, at place, v *view) (*view, error) {
 	select {
-	case <-v.ready:
-	case <-ctx.Done():
-		c.dropView(at, v)
-		return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), syncTimeout, ctx.Err())
+	case <-v.ready: // also when the time is up
+	default:
+		select {
+		case <-v.ready:
+		case <-ctx.Done():
+			c.dropView(at, v)
+			return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), syncTimeout, ctx.Err())
+		}
 	}
 	switch {
 	case v.err == nil:
@@ -48,7 +57,7 @@ func (c *Cluster) see(ctx context.Context, at place) (*view, error) {
 		}
 		return v, nil
 	case apierrors.IsNotFound(v.err):
-		c.dropView(at, v) // the next one asks again
+		c.dropView(at, v)
 		return nil, nil
 	}
 	c.dropView(at, v)

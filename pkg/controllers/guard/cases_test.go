@@ -37,6 +37,9 @@ func TestReconcile(t *testing.T) {
 	leaves := newHub(1).freed()
 	leaves.addOns = nil
 	leaves.clusters[0].DeletionTimestamp = &metav1.Time{Time: now}
+	givenUp := newHub(1).freed()
+	givenUp.addOns = nil
+	givenUp.foundations[0].Annotations[api.OrphanedAnnotation] = "true"
 	orphan := newHub(3).deleted(3).unselected()
 	orphan.definition = nil
 	stale := newHub(3).deleted(3).unselected()
@@ -193,6 +196,10 @@ func TestReconcile(t *testing.T) {
 		"between two add-ons of a cluster that leaves": {
 			reason: "OCM removes the works, and would wait for a new add-on.",
 			hub:    leaves,
+		},
+		"between two add-ons, and given up": {
+			reason: "Force-orphan let the new one go before it had the works.",
+			hub:    givenUp,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func (r *Reconciler) free(ctx context.Context, p *pending, w *workv1.ManifestWor
 func (r *Reconciler) recreate(ctx context.Context, s *scope) error {
 	var errs []error
 	for _, w := range s.handedOver {
-		if w.DeletionTimestamp != nil {
+		if w.DeletionTimestamp != nil || work.IsOrphaned(w) {
 			continue
 		}
 		_, exists, err := r.AddOns.GetByKey(w.Namespace + "/" + s.component.AddOnName())

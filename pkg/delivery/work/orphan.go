@@ -29,6 +29,7 @@ func Orphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 		out.Annotations = map[string]string{}
 	}
 	out.Annotations[api.OrphanedAnnotation] = "true"
+	delete(out.Annotations, api.HandoverAnnotation) // nobody is to have it any more
 	out.OwnerReferences = nil
 	out.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
 	return out

@@ -65,7 +65,7 @@ func TestMayGo(t *testing.T) {
 
 func TestOrphaned(t *testing.T) {
 	w := &workv1.ManifestWork{
-		ObjectMeta: metav1.ObjectMeta{Name: "w", OwnerReferences: []metav1.OwnerReference{{UID: "u1"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{api.HandoverAnnotation: "[]"}, OwnerReferences: []metav1.OwnerReference{{UID: "u1"}}},
 		Spec:       workv1.ManifestWorkSpec{DeleteOption: &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}},
 	}
 	before := w.DeepCopy()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
@@ -50,8 +51,12 @@ type Reconciler struct {
 	warned map[api.Component]string
 }
 
-// staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
-const staleRetry = time.Second
+const (
+	// staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
+	staleRetry = time.Second
+	// faultRetry is after how long at most a reconcile with a fault is done again when others wait for the clock.
+	faultRetry = time.Minute
+)
 
 // Reconcile decides on all add-ons of a component that are being deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -63,19 +68,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = errors.Join(r.recreate(ctx, s), r.answer(ctx, s))
-	if err == nil {
-		if err = r.decide(s); err == nil {
-			err = r.act(ctx, s)
-		}
-	}
+	fault := r.recreate(ctx, s) // which keeps nobody from a decision
+	err = errors.Join(r.answer(ctx, s), r.follow(ctx, s))
+	wait := s.wait()
 	if onlyStale(err) {
-		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache is behind; no fault
+		err, wait = nil, staleRetry // the cache is behind; no fault
 	}
-	if err != nil {
-		return reconcile.Result{}, err
+	if err = errors.Join(fault, err); err == nil || wait == 0 {
+		return reconcile.Result{RequeueAfter: wait}, err
 	}
-	return reconcile.Result{RequeueAfter: s.wait()}, nil
+	// What is due by the clock does not wait for what fails again and again.
+	log.FromContext(ctx).Error(err, "cannot serve every add-on")
+	return reconcile.Result{RequeueAfter: min(wait, faultRetry)}, nil
+}
+
+// follow decides, and does what was decided.
+func (r *Reconciler) follow(ctx context.Context, s *scope) error {
+	if err := r.decide(s); err != nil {
+		return err
+	}
+	return r.act(ctx, s)
 }
 
 // wait is after how long the first decision may be another by itself.

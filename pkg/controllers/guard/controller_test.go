@@ -58,9 +58,11 @@ type hub struct {
 	configs     []*unstructured.Unstructured
 
 	conflict string // the action that fails
+	fault    error  // with what, unless with a conflict
 	actions  []string
 	events   []string
 	wait     time.Duration
+	err      error
 }
 
 // newHub has n clusters, c0 and so on, all with the add-on, which is selected by a Placement.
@@ -189,6 +191,9 @@ func (h *hub) note(a clienttesting.Action) (bool, runtime.Object, error) {
 	}
 	h.actions = append(h.actions, strings.ReplaceAll(action, api.Prefix, ""))
 	if h.conflict != "" && strings.HasPrefix(action, h.conflict) {
+		if h.fault != nil {
+			return true, nil, h.fault
+		}
 		return true, nil, apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("changed"))
 	}
 	return false, nil, nil
@@ -249,10 +254,10 @@ func (h *hub) reconcile(t *testing.T) {
 		MaxRemoval: intstr.FromString("10%"), Held: gauge,
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: api.Serving.AddOnName()}})
-	if err != nil {
+	if err != nil && h.fault == nil {
 		t.Fatal(err)
 	}
-	h.wait = result.RequeueAfter
+	h.wait, h.err = result.RequeueAfter, err
 	close(recorder.Events)
 	for e := range recorder.Events {
 		h.events = append(h.events, e)

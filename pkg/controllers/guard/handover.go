@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -117,10 +118,17 @@ func (r *Reconciler) recreate(ctx context.Context, s *scope) error {
 			errs = append(errs, fmt.Errorf("cannot get ManagedCluster %q: %w", w.Namespace, err))
 			continue
 		}
-		errs = append(errs, r.create(ctx, s.component, w))
+		if err := r.create(ctx, s.component, w); err != nil {
+			note := err.Error()
+			r.Events.Eventf(w, nil, corev1.EventTypeWarning, "HandoverFailed", "Create", "%s", note[:min(len(note), noteLimit)])
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
+
+// noteLimit is how long the note of an Event may be.
+const noteLimit = 1000
 
 func (r *Reconciler) create(ctx context.Context, component api.Component, foundation *workv1.ManifestWork) error {
 	a := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{

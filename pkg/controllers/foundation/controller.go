@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,6 +31,8 @@ type Reconciler struct {
 	Clusters    clusterlisters.ManagedClusterLister
 	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
 	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+	// AddOnsByConfig finds the ManagedClusterAddOns that a configuration is for, by addon-framework's index.
+	AddOnsByConfig cache.Indexer
 
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface

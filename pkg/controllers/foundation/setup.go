@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"open-cluster-management.io/addon-framework/pkg/index"
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
@@ -136,7 +139,7 @@ func addOnOfLabel(label string) handler.MapFunc {
 // addOnsOfConfig finds the add-ons that a KnativeServing or KnativeEventing configures.
 func (r *Reconciler) addOnsOfConfig(component api.Component) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		return r.addOnsUsing(ctx, component.Resource(), client.ObjectKeyFromObject(o), func(a *addonv1beta1.ManagedClusterAddOn) bool {
 			config, ok := revision.ConfigOf(a)
 			return ok && a.Name == component.AddOnName() && config == client.ObjectKeyFromObject(o)
 		})
@@ -145,7 +148,7 @@ func (r *Reconciler) addOnsOfConfig(component api.Component) handler.MapFunc {
 
 // addOnsOfDeployment finds the add-ons that an AddOnDeploymentConfig is of.
 func (r *Reconciler) addOnsOfDeployment(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+	return r.addOnsUsing(ctx, utils.AddOnDeploymentConfigGVR, client.ObjectKeyFromObject(o), func(a *addonv1beta1.ManagedClusterAddOn) bool {
 		desired := addon.DeploymentConfigOf(a)
 		return desired != nil && desired.Namespace == o.GetNamespace() && desired.Name == o.GetName()
 	})
@@ -165,10 +168,28 @@ func (r *Reconciler) addOnsOfRevision(ctx context.Context, o client.Object) []re
 	want := addonv1beta1.ConfigSpecHash{
 		ConfigReferent: addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}, SpecHash: revision.HashOf(rev),
 	}
-	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+	return r.addOnsUsing(ctx, component.Resource(), name, func(a *addonv1beta1.ManagedClusterAddOn) bool {
 		desired := revision.Desired(a)
 		return desired != nil && a.Name == component.AddOnName() && *desired == want
 	})
+}
+
+// addOnsUsing finds add-ons among those that OCM gives a configuration to.
+func (r *Reconciler) addOnsUsing(
+	ctx context.Context, resource schema.GroupVersionResource, config types.NamespacedName, match func(*addonv1beta1.ManagedClusterAddOn) bool,
+) []reconcile.Request {
+	objects, err := r.AddOnsByConfig.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s", resource.Group, resource.Resource, config))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the ManagedClusterAddOns of a configuration")
+		return nil
+	}
+	var out []reconcile.Request
+	for _, o := range objects {
+		if a, ok := o.(*addonv1beta1.ManagedClusterAddOn); ok && match(a) {
+			out = append(out, request(a.Namespace, a.Name)...)
+		}
+	}
+	return out
 }
 
 func (r *Reconciler) addOnsThat(ctx context.Context, match func(*addonv1beta1.ManagedClusterAddOn) bool) []reconcile.Request {

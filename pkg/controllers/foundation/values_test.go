@@ -13,7 +13,6 @@ import (
 
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
-	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -62,7 +61,7 @@ func TestAddOnsOfDeployment(t *testing.T) {
 		return a
 	}
 	none := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "c3", Name: "knative-serving"}}
-	r := &Reconciler{AddOns: addonlisters.NewManagedClusterAddOnLister(indexerOf(t, addOn("c1", "infra"), addOn("c2", "other"), none))}
+	r := &Reconciler{AddOnsByConfig: byConfig(t, addOn("c1", "infra"), addOn("c2", "other"), none)}
 	config := &unstructured.Unstructured{}
 	config.SetNamespace("fleet")
 	config.SetName("infra")

@@ -190,7 +190,7 @@ func (s *setup) foundation() error {
 		AddOns: addOns.Lister(), Clusters: clusters.V1().ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
 		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Events: s.events(), Trigger: s.trigger,
-		Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(),
+		Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(), Configs: hub.configIndexers(),
 	}
 	return r.SetupWithManager(s.mgr, foundation.Informers{
 		AddOns: addOns.Informer(), Clusters: clusters.V1().ManagedClusters().Informer(),

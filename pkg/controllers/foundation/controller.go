@@ -33,6 +33,8 @@ type Reconciler struct {
 	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
 	// AddOnsByConfig finds the ManagedClusterAddOns that a configuration is for, by addon-framework's index.
 	AddOnsByConfig cache.Indexer
+	// Configs are the KnativeServings and KnativeEventings.
+	Configs map[api.Component]cache.Indexer
 
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
 // Informers are what the controller watches.
@@ -59,9 +61,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WatchesRawSource(watch(in.Clusters, addOnsOfCluster, clusterChanged())).
 		WatchesRawSource(watch(in.Deployments, r.addOnsOfDeployment, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(watch(in.Profiles, addOnsOfCluster)). // a profile has the name of its cluster
-		WatchesRawSource(watch(in.Bindings, r.addOnsInstalledFor)).
-		WatchesRawSource(watch(in.Sets, r.addOnsInstalledFor)).
-		WatchesRawSource(watch(in.Operators, r.addOnsInstalledFor)).
+		WatchesRawSource(watch(in.Bindings, r.addOnsWithReference)).
+		WatchesRawSource(watch(in.Sets, r.addOnsWithReference)).
+		WatchesRawSource(watch(in.Operators, r.addOnsWithReference)).
 		WatchesRawSource(watch(in.Revisions, r.addOnsOfRevision, created())).
 		WatchesRawSource(watch(in.Foundations, addOnOfLabel(api.FoundationLabel))).
 		WatchesRawSource(watch(in.Payloads, addOnOfLabel(addonv1beta1.AddonLabelKey)))
@@ -125,9 +127,28 @@ func addOnsOfCluster(_ context.Context, o client.Object) []reconcile.Request {
 	return out
 }
 
-// addOnsInstalledFor finds the add-ons that were made for a resource with a reference: consent is about these.
-func (r *Reconciler) addOnsInstalledFor(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool { return a.Annotations[api.InstalledForAnnotation] != "" })
+// addOnsWithReference finds the add-ons that consent is about: those whose configuration has a reference, whoever gave it to
+// them, and those that were made for one and have no configuration yet.
+func (r *Reconciler) addOnsWithReference(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.addOnsThat(ctx, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		return a.Annotations[api.InstalledForAnnotation] != "" || r.refers(a)
+	})
+}
+
+// refers tells that the add-on's configuration has a reference.
+func (r *Reconciler) refers(a *addonv1beta1.ManagedClusterAddOn) bool {
+	configs := r.Configs[api.Component(a.Name)]
+	name, ok := revision.ConfigOf(a)
+	if !ok || configs == nil {
+		return false
+	}
+	o, _, err := configs.GetByKey(name.String())
+	config, ok := o.(*unstructured.Unstructured)
+	if err != nil || !ok {
+		return false // nothing is delivered without it, and it brings the add-on back
+	}
+	_, ok = target.ReferenceOf(config)
+	return ok
 }
 
 func addOnOfLabel(label string) handler.MapFunc {

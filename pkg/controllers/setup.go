@@ -169,7 +169,7 @@ func (s *setup) install(c api.Component) error {
 		Definitions: addOns.ClusterManagementAddOns().Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
 		Clusters: clusters.V1().ManagedClusters().Informer(), Profiles: hub.profiles.informer(),
 		Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(), Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
-		Operators: hub.operator.informer(), Revisions: hub.revisionInformer(),
+		Operators: hub.operator.informer(), Revisions: hub.revisionInformer(), Deployments: hub.deploymentConfigs().Informer(),
 	})
 }
 

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"open-cluster-management.io/addon-framework/pkg/index"
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -36,6 +38,8 @@ type Informers struct {
 	Operators cache.SharedIndexInformer
 	// Revisions are what resources may be waiting for.
 	Revisions cache.SharedIndexInformer
+	// Deployments are AddOnDeploymentConfigs.
+	Deployments cache.SharedIndexInformer
 }
 
 // workers is how many resources are served at a time: what one waits for is the hub's API server.
@@ -62,6 +66,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
 		WatchesRawSource(&source.Informer{
 			Informer: in.Definitions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofDefinition),
 			Predicates: []predicate.Predicate{predicate.GenerationChangedPredicate{}}, // its status tells of rollouts
+		}).
+		WatchesRawSource(&source.Informer{
+			Informer: in.Deployments, Handler: handler.EnqueueRequestsFromMapFunc(r.ofDeployment),
+			Predicates: []predicate.Predicate{predicate.GenerationChangedPredicate{}},
 		}).
 		WatchesRawSource(&source.Informer{
 			Informer: in.Revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.ofRevision),
@@ -99,6 +107,19 @@ func (r *Reconciler) ofAddOn(ctx context.Context, o client.Object) []reconcile.R
 	for _, find := range []func(*addonv1beta1.ManagedClusterAddOn) (types.NamespacedName, bool){revision.ConfigOf, target.ConfiguredBy} {
 		if name, ok := find(addOn); ok {
 			out = append(out, reconcile.Request{NamespacedName: name})
+		}
+	}
+	return out
+}
+
+// ofDeployment is whom the add-ons concern that an AddOnDeploymentConfig is of.
+func (r *Reconciler) ofDeployment(ctx context.Context, o client.Object) []reconcile.Request {
+	addOns, err := r.AddOnsByConfig.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s",
+		utils.AddOnDeploymentConfigGVR.Group, utils.AddOnDeploymentConfigGVR.Resource, client.ObjectKeyFromObject(o)))
+	out := requests(ctx, nil, err)
+	for _, o := range addOns {
+		if addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn); ok {
+			out = append(out, r.ofAddOn(ctx, addOn)...)
 		}
 	}
 	return out

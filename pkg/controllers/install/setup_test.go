@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -88,6 +89,37 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestRequestsOfDeployment holds that a change of an AddOnDeploymentConfig, or its deletion, is told at once to those that the
+// add-ons with it are of.
+func TestRequestsOfDeployment(t *testing.T) {
+	with := func(config string) func(*addonv1beta1.ManagedClusterAddOn) {
+		return func(a *addonv1beta1.ManagedClusterAddOn) {
+			gvr := utils.AddOnDeploymentConfigGVR
+			a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
+				ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource},
+				DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "infra", Name: config}},
+			})
+		}
+	}
+	h := newHub(t, serving("self", 100), serving("fleet", 101, refersToNothing), serving("default", 102, refersToNothing))
+	eventing := addOnOf("eventing", on("c4"), with("mirrors"))
+	eventing.Name = api.Eventing.AddOnName()
+	fill(t, h.cached.addOns, addOnOf("self", with("mirrors")), addOnOf("", on("c2"), uses("fleet"), with("mirrors")),
+		addOnOf("", on("c3"), uses("default"), with("proxies")), eventing)
+	of := func(name string) []string {
+		return named(h.r.ofDeployment(t.Context(), &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: name}}))
+	}
+	for name, want := range map[string][]string{"mirrors": {"fleet", "self"}, "proxies": {"default"}, "unused": nil} {
+		if diff := cmp.Diff(want, of(name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	h.r.AddOnsByConfig = h.cached.configs
+	if got := of("mirrors"); got != nil {
+		t.Errorf("without an index it finds %q", got)
+	}
+}
+
 // TestSetup holds that a manager takes the controllers of both components.
 func TestSetup(t *testing.T) {
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
@@ -101,7 +133,7 @@ func TestSetup(t *testing.T) {
 	}
 	in := Informers{
 		Configs: informer(), AddOns: informer(), Definitions: informer(), Foundations: informer(), Payloads: informer(),
-		Clusters: informer(), Profiles: informer(), Bindings: informer(), Sets: informer(),
+		Clusters: informer(), Profiles: informer(), Bindings: informer(), Sets: informer(), Deployments: informer(),
 	}
 	for _, c := range api.Components() {
 		if err := (&Reconciler{Component: c}).SetupWithManager(mgr, in); err != nil {

@@ -26,7 +26,7 @@ func NewGauge(registry prometheus.Registerer) (*Gauge, error) {
 }
 
 func (g *Gauge) set(s *scope) {
-	held := map[string]int{api.ReasonClusterUnavailable: 0, api.ReasonPlacementSettling: 0, api.ReasonMassRemoval: 0}
+	held := map[string]int{api.ReasonClusterUnavailable: 0, api.ReasonPlacementSettling: 0, api.ReasonAwaitingReplacement: 0, api.ReasonMassRemoval: 0}
 	for _, p := range s.leaving {
 		if p.decision.verdict == hold {
 			held[p.decision.reason]++

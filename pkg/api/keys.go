@@ -91,6 +91,16 @@ const (
 	DeletionPolicyDeleteUserResources = "DeleteUserResources"
 )
 
+// What remembers who asked for it.
+const (
+	// PassedOnAnnotation on a ManagedClusterAddOn lists, with commas between, which of its annotations were copied from the
+	// resource that it is installed for. They go when the resource no longer has them.
+	PassedOnAnnotation = Prefix + "passed-on"
+	// KeptAnnotation on a foundation says that the work agent was told to keep CRDs and Namespace after it had been told to
+	// own them. The foundation is deleted once the agent has applied that.
+	KeptAnnotation = Prefix + "kept"
+)
+
 // What the guard against unwanted removals writes and reads.
 const (
 	// RemovalAnnotation on a ManagedClusterAddOn or, for all that are held, on a ClusterManagementAddOn is the

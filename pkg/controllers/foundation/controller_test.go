@@ -234,6 +234,14 @@ func TestReconcile(t *testing.T) {
 	gone := newHub().deleting().with(payload(), foundationWork())
 	gone.cluster = nil
 	keeping, between := foundationWork(), foundationWork()
+	owned := foundationWork()
+	owned.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	kept, err := work.Keeping(owned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keptAndApplied := kept.DeepCopy()
+	keptAndApplied.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}}
 	seen := work.Orphaned(payload())
 	seen.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	keeping.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}
@@ -311,6 +319,18 @@ func TestReconcile(t *testing.T) {
 			reason: "The agent removes what it has applied as its own.",
 			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources).with(keeping),
 			want:   []string{patchStatus, updateFoundation},
+		},
+		"CRDs are to stay after all": {
+			reason: "The agent owns them, and has to be told before the foundation goes.",
+			hub:    newHub().allowed().with(owned), want: []string{patchStatus, updateFoundation},
+		},
+		"CRDs are to stay, and the agent has not applied that": {
+			reason: "It would remove them.",
+			hub:    newHub().allowed().with(kept), want: []string{patchStatus},
+		},
+		"CRDs stay": {
+			reason: "The agent no longer owns them.",
+			hub:    newHub().allowed().with(keptAndApplied), want: []string{patchStatus, deleteFoundation},
 		},
 		"unknown deletion policy": {
 			reason: "What is not understood keeps CRDs.",

@@ -95,8 +95,10 @@ func (s *scope) finishedJobs() []string {
 	return slices.Compact(jobs)
 }
 
-// betweenAddOns are the annotations of a foundation without an add-on.
-func betweenAddOns() []string { return []string{api.HandoverAnnotation, api.OrphanedAnnotation} }
+// betweenAddOns are the annotations that a foundation has between two add-ons, or on its way out.
+func betweenAddOns() []string {
+	return []string{api.HandoverAnnotation, api.OrphanedAnnotation, api.KeptAnnotation}
+}
 
 // inherits tells that the add-on follows one that had a configuration of its own, and has none: OCM makes add-ons without.
 func (s *scope) inherits() bool {

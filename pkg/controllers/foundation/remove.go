@@ -72,19 +72,37 @@ func (r *Reconciler) removeFoundation(ctx context.Context, s *scope) error {
 	if s.keepsWaiting() || f.DeletionTimestamp != nil {
 		return nil
 	}
-	if s.addon.Annotations[api.DeletionPolicyAnnotation] != api.DeletionPolicyDeleteUserResources {
-		return r.delete(ctx, f)
+	changed, err := work.Keeping(f)
+	if s.deletesUserResources() {
+		changed, err = work.OwningAll(f), nil
 	}
-	if changed := work.OwningAll(f); changed != nil {
+	if err != nil {
+		return err
+	}
+	if changed != nil {
 		if _, err := r.WorkClient.WorkV1().ManifestWorks(f.Namespace).Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("cannot make ManifestWork \"%s/%s\" own everything: %w", f.Namespace, f.Name, err)
+			return fmt.Errorf("cannot tell ManifestWork \"%s/%s\" what to own: %w", f.Namespace, f.Name, err)
 		}
 		return nil
 	}
-	if applied, _ := work.Applied(f); !applied && slices.Contains(f.Finalizers, workv1.ManifestWorkFinalizer) {
-		return nil // the agent removes only what it has applied as its own
+	if s.awaitsAgent() {
+		return nil
 	}
 	return r.delete(ctx, f)
+}
+
+func (s *scope) deletesUserResources() bool {
+	return s.addon.Annotations[api.DeletionPolicyAnnotation] == api.DeletionPolicyDeleteUserResources
+}
+
+// awaitsAgent tells that the agent has not yet applied the foundation as what it is to be deleted as: it removes what it has
+// applied as its own, whatever the work says by then.
+func (s *scope) awaitsAgent() bool {
+	if s.deletesUserResources() {
+		applied, _ := work.Applied(s.foundation)
+		return !applied && slices.Contains(s.foundation.Finalizers, workv1.ManifestWorkFinalizer)
+	}
+	return s.foundation.Annotations[api.KeptAnnotation] != "" && !work.MayGo(s.foundation)
 }
 
 // removePayloads does the next step of every payload.

@@ -5,6 +5,8 @@ package foundation
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"open-cluster-management.io/sdk-go/pkg/patcher"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
@@ -64,13 +67,26 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 	c := metav1.Condition{
 		Type: api.RemovalHeld, Status: metav1.ConditionFalse, Reason: api.ReasonRemovalAllowed, Message: "the installation is being removed",
 	}
+	if len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil && s.awaitsAgent() {
+		_, why := work.Applied(s.foundation)
+		c.Message = fmt.Sprintf("waiting for the work agent to apply what becomes of CRDs and Namespace: %s", why)
+	}
 	if s.keepsWaiting() {
 		c.Status, c.Reason = metav1.ConditionTrue, api.ReasonUserResourcesUnknown
 		c.Message = fmt.Sprintf(
-			"everything but CRDs and Namespace is removed from cluster %q, and the hub cannot tell whether users have resources there: kubectl get knative --all-namespaces lists them on the cluster; set annotation %s to %s to remove CRDs and Namespace with all that is in them, or take it away to keep them",
-			s.addon.Namespace, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
+			"everything but CRDs and Namespace is removed from cluster %q, and the hub cannot tell whether users have resources there: kubectl get knative --all-namespaces lists them on the cluster; set annotation %s of %s to %s to remove CRDs and Namespace with all that is in them, or take it away to keep them",
+			s.addon.Namespace, api.DeletionPolicyAnnotation, s.asks(), api.DeletionPolicyDeleteUserResources)
 	}
 	return r.setConditions(ctx, s, []metav1.Condition{c})
+}
+
+// asks is the object whose deletion policy counts: the add-on's is overwritten where it is the resource's.
+func (s *scope) asks() string {
+	passedOn := strings.Split(s.addon.Annotations[api.PassedOnAnnotation], ",")
+	if slices.Contains(passedOn, api.DeletionPolicyAnnotation) {
+		return fmt.Sprintf("%s %q", s.component.Kind(), s.addon.Annotations[api.InstalledForAnnotation])
+	}
+	return fmt.Sprintf("ManagedClusterAddOn %q", s.addon.Namespace+"/"+s.addon.Name)
 }
 
 // reportPause tells on an add-on that is to go what keeps it.

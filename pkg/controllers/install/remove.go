@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,18 +78,31 @@ func (r *Reconciler) heldOnHub(ctx context.Context, s *scope) (bool, error) {
 	return s.has(addOn), nil
 }
 
-// passOn copies what the administrator wants for the removal from the resource to the add-on, which is removed by others.
-// What he wants of the add-on alone stays there.
+// passOn copies what the administrator wants for the removal from the resource to the add-on, which is removed by others, and
+// takes away what was copied before and is wanted no more. What he wants of the add-on alone stays there.
 func (r *Reconciler) passOn(ctx context.Context, s *scope) error {
 	annotations := map[string]any{}
+	before := s.addOn.Annotations[api.PassedOnAnnotation]
+	copied := slices.DeleteFunc(strings.Split(before, ","), func(name string) bool { return name == "" })
 	for _, name := range []string{api.ForceOrphanAnnotation, api.DeletionPolicyAnnotation} {
 		want, wanted := s.config.GetAnnotations()[name]
-		if have, had := s.addOn.Annotations[name]; wanted && (!had || have != want) {
+		have, had := s.addOn.Annotations[name]
+		switch {
+		case wanted && (!had || have != want):
 			annotations[name] = want
+			copied = append(copied, name)
+		case !wanted && slices.Contains(copied, name):
+			annotations[name] = nil
+			copied = slices.DeleteFunc(copied, func(n string) bool { return n == name })
 		}
 	}
 	if len(annotations) == 0 {
 		return nil
+	}
+	slices.Sort(copied)
+	annotations[api.PassedOnAnnotation] = nil
+	if len(copied) > 0 {
+		annotations[api.PassedOnAnnotation] = strings.Join(slices.Compact(copied), ",")
 	}
 	return r.patchAddOn(ctx, s, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }

@@ -244,13 +244,24 @@ func TestPassOn(t *testing.T) {
 		"both": {
 			reason: "Both are for whoever removes.",
 			self:   map[string]string{api.ForceOrphanAnnotation: "true", api.DeletionPolicyAnnotation: api.DeletionPolicyDelete, "other": "a"},
-			want:   map[string]string{api.ForceOrphanAnnotation: "true", api.DeletionPolicyAnnotation: api.DeletionPolicyDelete},
+			want: map[string]string{
+				api.ForceOrphanAnnotation: "true", api.DeletionPolicyAnnotation: api.DeletionPolicyDelete,
+				api.PassedOnAnnotation: api.DeletionPolicyAnnotation + "," + api.ForceOrphanAnnotation,
+			},
 		},
 		"another value": {
 			reason: "The resource has the last word where it says something.",
 			self:   map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete},
 			addOn:  map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDeleteUserResources},
-			want:   map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete},
+			want:   map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete, api.PassedOnAnnotation: api.DeletionPolicyAnnotation},
+		},
+		"taken away": {
+			reason: "What was passed on goes with it; what the add-on alone has stays.",
+			addOn: map[string]string{
+				api.DeletionPolicyAnnotation: api.DeletionPolicyDeleteUserResources, api.ForceOrphanAnnotation: "false",
+				api.PassedOnAnnotation: api.DeletionPolicyAnnotation,
+			},
+			want: map[string]string{api.ForceOrphanAnnotation: "false"},
 		},
 		"asked for on the add-on": {
 			reason: "docs/conditions.md says that one may.",

@@ -9,10 +9,12 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // The work agent decides what it owns when it applies a work, not when the work is deleted: an agent that finds a deleted
@@ -35,8 +37,7 @@ func Orphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	return out
 }
 
-// notOrphaned is the work when the agent is to own all of it. A payload may have been given up before, by an add-on that is
-// gone.
+// notOrphaned is the work when the agent is to own all of it. It may have been given up before, by an add-on that is gone.
 func notOrphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	out := w.DeepCopy()
 	delete(out.Annotations, api.OrphanedAnnotation)
@@ -44,7 +45,7 @@ func notOrphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	return out
 }
 
-// MayGo tells that an orphaned work can be deleted: the agent has applied every object as one that it does not own, or
+// MayGo tells that a work whose objects are to stay can be deleted: the agent has applied every object as the work says now, or
 // never saw the work. Objects of a kind that the cluster does not know are not there.
 func MayGo(w *workv1.ManifestWork) bool {
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
@@ -65,8 +66,40 @@ func OwningAll(w *workv1.ManifestWork) *workv1.ManifestWork {
 		return nil
 	}
 	out := w.DeepCopy()
+	delete(out.Annotations, api.KeptAnnotation)
 	out.Spec.DeleteOption = nil
 	return out
+}
+
+// Keeping is the foundation when CRDs and Namespace are to stay after all, nil if it already says so or if the agent never
+// saw it. It may go when MayGo says so.
+func Keeping(foundation *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	o := foundation.Spec.DeleteOption
+	if o != nil && o.PropagationPolicy == workv1.DeletePropagationPolicyTypeSelectivelyOrphan || !slices.Contains(foundation.Finalizers, workv1.ManifestWorkFinalizer) {
+		return nil, nil
+	}
+	manifests, err := manifestsOf(foundation)
+	if err != nil {
+		return nil, err
+	}
+	var kept []render.Object
+	for _, m := range manifests {
+		switch m.GetKind() {
+		case "Namespace":
+			kept = append(kept, render.Object{Unstructured: m, Orphan: true, Resource: schema.GroupVersionResource{Resource: "namespaces"}})
+		case "CustomResourceDefinition":
+			kept = append(kept, render.Object{Unstructured: m, Orphan: true, Resource: schema.GroupVersionResource{
+				Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions",
+			}})
+		}
+	}
+	out := notOrphaned(foundation)
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	out.Annotations[api.KeptAnnotation] = "true"
+	out.Spec.DeleteOption = orphan(kept)
+	return out, nil
 }
 
 // Contents says what works carry: how many objects, and the names of what matters.

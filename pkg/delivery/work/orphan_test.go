@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -82,6 +83,34 @@ func TestOrphaned(t *testing.T) {
 	}
 	if owning := OwningAll(w); owning == nil || owning.Spec.DeleteOption != nil || OwningAll(owning) != nil {
 		t.Errorf("owning all is %v", owning)
+	}
+}
+
+// TestKeeping holds that a foundation which is to keep CRDs and Namespace after all says so as it did when it was made.
+func TestKeeping(t *testing.T) {
+	made, err := Foundation(bundle(t), &addonv1beta1.ManagedClusterAddOn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	for name, changed := range map[string]*workv1.ManifestWork{"owned": OwningAll(made), "orphaned": Orphaned(made)} {
+		got, err := Keeping(changed)
+		if err != nil || got == nil {
+			t.Fatalf("%s: got %v, %v", name, got, err)
+		}
+		if diff := cmp.Diff(made.Spec, got.Spec); diff != "" || IsOrphaned(got) || got.Annotations[api.KeptAnnotation] == "" {
+			t.Errorf("%s: spec (-want +got):\n%s annotations: %v", name, diff, got.Annotations)
+		}
+		if again, err := Keeping(got); again != nil || err != nil {
+			t.Errorf("%s: it is written again: %v, %v", name, again, err)
+		}
+		if owning := OwningAll(got); owning.Annotations[api.KeptAnnotation] != "" {
+			t.Errorf("%s: what is owned again is not kept", name)
+		}
+	}
+	made.Finalizers = nil
+	if got, err := Keeping(OwningAll(made)); got != nil || err != nil {
+		t.Errorf("an agent that never saw it need not be told: %v, %v", got, err)
 	}
 }
 

@@ -201,14 +201,25 @@ func TestRemovalShortcuts(t *testing.T) {
 			t.Errorf("step is %s with %d manifests, want %s with the other one", r.Step, len(r.Payload.Spec.Workload.Manifests), Reclaim)
 		}
 	})
-	t.Run("a payload that was given up is owned again before it goes", func(t *testing.T) {
+	t.Run("a manifest that is no object is an error", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests())
+		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)
+		if r, err := NextRemoval(w); err == nil {
+			t.Errorf("step is %s, want an error", r.Step)
+		}
+	})
+}
+
+// TestRemovalOfGivenUp holds that the agent owns again what an add-on before had given up.
+func TestRemovalOfGivenUp(t *testing.T) {
+	t.Run("a whole payload", func(t *testing.T) {
 		w := Orphaned(payloadWork(t, webhookManifests()))
 		w = next(t, w).Payload
 		if IsOrphaned(w) || w.Spec.DeleteOption != nil {
 			t.Errorf("with webhooks stopped it is still given up: %v, %v", w.Annotations, w.Spec.DeleteOption)
 		}
 	})
-	t.Run("a payload that was given up on its way out is owned again before it goes", func(t *testing.T) {
+	t.Run("a payload on its way out", func(t *testing.T) {
 		w := Orphaned(next(t, payloadWork(t, webhookManifests()[3:])).Payload)
 		configs := len(w.Spec.ManifestConfigs)
 		report(w, configurationStatus(false))
@@ -222,13 +233,6 @@ func TestRemovalShortcuts(t *testing.T) {
 		report(r.Payload, configurationStatus(true))
 		if r := next(t, r.Payload); r.Step != Delete {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
-		}
-	})
-	t.Run("a manifest that is no object is an error", func(t *testing.T) {
-		w := payloadWork(t, webhookManifests())
-		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)
-		if r, err := NextRemoval(w); err == nil {
-			t.Errorf("step is %s, want an error", r.Step)
 		}
 	})
 }

@@ -64,6 +64,9 @@ func TestRestored(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNothingToRestore(t *testing.T) {
 	stopping := onTheWayOut(t)["stopping"]
 	if got, err := Restored(stopping, bundleOf(t, webhookManifests()[2:])); got != nil || err != nil {
 		t.Errorf("a bundle without the webhook restores nothing, got %v, %v", got, err)

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
 	"open-cluster-management.io/addon-framework/pkg/utils"
@@ -176,7 +180,7 @@ func (h *Hub) revisionInformer() cache.SharedIndexInformer {
 	return h.revisions.Apps().V1().ControllerRevisions().Informer()
 }
 
-// syncWarning is after how long the manager says which caches do not fill.
+// syncWarning is how often the manager says which caches are not full yet.
 const syncWarning = 20 * time.Second
 
 // Start fills the caches and waits until they are full: whoever reads an empty cache would take everything for gone.
@@ -199,15 +203,32 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.payloads.Start(ctx.Done())
 	h.foundations.Start(ctx.Done())
 
-	for name, synced := range synced {
-		wait, cancel := context.WithTimeout(ctx, syncWarning)
-		ok := cache.WaitForCacheSync(wait.Done(), synced)
+	return awaitSync(ctx, synced, syncWarning)
+}
+
+// awaitSync waits until all caches are full, however long that takes, and says every so often which ones are not: a large hub
+// may need minutes, and a manager that gives up lists everything again.
+func awaitSync(ctx context.Context, synced map[string]cache.InformerSynced, every time.Duration) error {
+	for {
+		wait, cancel := context.WithTimeout(ctx, every)
+		done := cache.WaitForCacheSync(wait.Done(), slices.Collect(maps.Values(synced))...)
 		cancel()
-		if !ok {
-			return fmt.Errorf("cannot list %s within %s: is its CRD installed, and may this service account list and watch it?", name, syncWarning)
+		if done {
+			return nil
 		}
+		var missing []string
+		for name, full := range synced {
+			if !full() {
+				missing = append(missing, name)
+			}
+		}
+		slices.Sort(missing)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("cannot list %s: %w", strings.Join(missing, ", "), err)
+		}
+		log.FromContext(ctx).Info("still listing; if this stays: are their CRDs installed, and may this service account list and watch them?",
+			"resources", missing)
 	}
-	return nil
 }
 
 func (h *Hub) synced() map[string]cache.InformerSynced {

@@ -226,8 +226,20 @@ func TestValidate(t *testing.T) {
 		"an annotation that is odd": {"apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {a b: c}}", "metadata.annotations: Invalid value"},
 		"a pod label that is none":  {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {a: 'b c'}}}}", "spec.template.metadata.labels: Invalid value"},
 		"a key that is none":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a b: c}", "data[a b]: Invalid value"},
-		"no name":                   {"apiVersion: v1\nkind: Service\nmetadata: {namespace: a}", "it has no name"},
-		"a plain object":            {"apiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: b, labels: {a: b}}", ""},
+		"a hook by label": {
+			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: {addon.open-cluster-management.io/addon-pre-delete: ''}}",
+			`Job "a": label or annotation "addon.open-cluster-management.io/addon-pre-delete"`,
+		},
+		"a hook by annotation": {
+			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {addon.open-cluster-management.io/addon-pre-delete: ''}}",
+			`label or annotation "addon.open-cluster-management.io/addon-pre-delete"`,
+		},
+		"an orphan": {
+			"apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {addon.open-cluster-management.io/deletion-orphan: ''}}",
+			`label or annotation "addon.open-cluster-management.io/deletion-orphan"`,
+		},
+		"no name":        {"apiVersion: v1\nkind: Service\nmetadata: {namespace: a}", "it has no name"},
+		"a plain object": {"apiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: b, labels: {a: b}}", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 )
 
 const (
@@ -53,6 +55,9 @@ func problemOf(u *unstructured.Unstructured) string {
 			return fmt.Sprintf("metadata.%s is no map of strings", name)
 		}
 	}
+	if problem := frameworkProblem(u); problem != "" {
+		return problem
+	}
 	metadata := field.NewPath("metadata")
 	errs := metav1validation.ValidateLabels(u.GetLabels(), metadata.Child("labels"))
 	errs = append(errs, validation.ValidateAnnotations(u.GetAnnotations(), metadata.Child("annotations"))...)
@@ -68,6 +73,20 @@ func problemOf(u *unstructured.Unstructured) string {
 		texts = append(texts, e.Error())
 	}
 	return slices.Min(texts)
+}
+
+// frameworkProblem refuses what makes addon-framework treat an object in a way of its own: a hook never comes with the payload,
+// runs before a removal is allowed, and has the payload applied while it is being removed; and what is orphaned by its
+// annotation cannot be removed.
+func frameworkProblem(u *unstructured.Unstructured) string {
+	for _, key := range []string{addonv1beta1.AddonPreDeleteHookAnnotationKey, addonv1beta1.DeletionOrphanAnnotationKey} {
+		_, label := u.GetLabels()[key]
+		_, annotation := u.GetAnnotations()[key]
+		if label || annotation {
+			return fmt.Sprintf("label or annotation %q would interfere with how Knative is removed; take it away", key)
+		}
+	}
+	return ""
 }
 
 func keyProblems(u *unstructured.Unstructured) field.ErrorList {

@@ -89,6 +89,7 @@ func (f *fleet) editRows(ours []edit, took [3][]time.Duration, rss float64) []ro
 	rows := []row{
 		{what: fmt.Sprintf("edit of one line of the KnativeServing of %d clusters: last work written", len(f.clusters)), value: seconds(written)},
 		{what: "... until OCM has told the last add-on", value: seconds(of(func(e edit) time.Duration { return e.desired }))},
+		{what: "... from then to the last work written", value: seconds(of(func(e edit) time.Duration { return e.written - e.desired }))},
 		{what: "... until OCM calls the last one completed", value: seconds(of(func(e edit) time.Duration { return e.completed }))},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(of(func(e edit) time.Duration { return e.cpu })))},
 	}

@@ -49,7 +49,6 @@ type Hub struct {
 	ConfigClient   dynamic.Interface
 	RevisionClient kubernetes.Interface
 
-	kube     kubeinformers.SharedInformerFactory
 	addOns   addoninformers.SharedInformerFactory
 	clusters clusterinformers.SharedInformerFactory
 	configs  dynamicinformer.DynamicSharedInformerFactory
@@ -94,8 +93,6 @@ func NewHub(config *rest.Config) (*Hub, error) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
 	addOnLabel := selected(addonv1beta1.AddonLabelKey + " " + ours)
-	h.kube = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
-		kubeinformers.WithTweakListOptions(addOnLabel), kubeinformers.WithTransform(withoutManagedFields))
 	h.revisions = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
 		kubeinformers.WithTweakListOptions(selected(api.RevisionLabel+" "+ours)), kubeinformers.WithTransform(withoutManagedFields))
 	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
@@ -193,7 +190,6 @@ func (h *Hub) Start(ctx context.Context) error {
 	if profilesSynced != nil {
 		synced["clusterprofiles.multicluster.x-k8s.io"] = profilesSynced
 	}
-	h.kube.Start(ctx.Done())
 	h.operator.factory.Start(ctx.Done())
 	h.revisions.Start(ctx.Done())
 	h.addOns.Start(ctx.Done())

@@ -3,19 +3,13 @@
 package controllers
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -87,45 +81,6 @@ func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, opt
 		}
 	}
 	return errors.Join(s.repair(), s.foundation(), s.guard(options.MaxRemoval), s.scores(renderer))
-}
-
-// framework runs addon-framework with our add-ons.
-func (s *setup) framework() error {
-	framework, err := addonmanager.New(s.mgr.GetConfig())
-	if err != nil {
-		return fmt.Errorf("cannot create the add-on manager: %w", err)
-	}
-	works := addon.Works{Foundations: s.bundles.Foundations, Payloads: s.bundles.Payloads}
-	for _, c := range api.Components() {
-		if err := framework.AddAgent(addon.New(c, s.bundles, s.finder, s.bundles.Source, works)); err != nil {
-			return fmt.Errorf("cannot register add-on %q: %w", c.AddOnName(), err)
-		}
-	}
-	// The framework has its queues only after it has started, and then looks at every add-on: nothing is lost when what
-	// is triggered before goes nowhere.
-	var started atomic.Bool
-	s.trigger = func(cluster, addOn string) {
-		if started.Load() {
-			framework.Trigger(cluster, addOn)
-		}
-	}
-	hub := s.hub
-	err = s.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if err := framework.StartWithInformers(ctx, hub.WorkClient, hub.payloads.Work().V1().ManifestWorks(),
-			hub.kube, hub.addOns, hub.clusters, hub.configs); err != nil {
-			return fmt.Errorf("cannot start the add-on manager: %w", err)
-		}
-		started.Store(true)
-		if err := hub.Start(ctx); err != nil { // what the framework has asked for besides
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}))
-	if err != nil {
-		return fmt.Errorf("cannot add the add-on manager: %w", err)
-	}
-	return nil
 }
 
 // revisions records what a rollout may refer to, and goes back to it.

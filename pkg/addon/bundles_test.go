@@ -88,7 +88,7 @@ func TestBundleRefusesWideSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkManifests is what addon-framework's one worker pays at least twice for each sync of a cluster.
+// BenchmarkManifests is what a worker of addon-framework pays at least twice for each sync of a cluster.
 func BenchmarkManifests(b *testing.B) {
 	bundles, a, works := realBundles(b, "1.23", "1.23.0")
 	benchmarkManifests(b, bundles, a, works)

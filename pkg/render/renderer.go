@@ -33,9 +33,9 @@ type Renderer struct {
 	idle *time.Timer
 }
 
-// parsedFor is how long parsed release manifests are kept after they were used: two megabytes a version and component, and
-// twice that until the garbage collector runs. To parse them anew takes a tenth of a second.
-const parsedFor = 10 * time.Second
+// parsedFor is how long parsed release manifests are kept after they were used: two megabytes a version and component, which
+// it takes a tenth of a second to parse anew.
+const parsedFor = 5 * time.Second
 
 // New opens the release manifests. The caller closes the Renderer.
 func New(cfg Config) (*Renderer, error) {
@@ -49,7 +49,7 @@ func New(cfg Config) (*Renderer, error) {
 	}
 	r := &Renderer{
 		config: cfg, allowed: allowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
-		store: newObjectStore(), private: private, idle: time.AfterFunc(parsedFor, forgetParsed),
+		store: newObjectStore(), private: private, idle: time.AfterFunc(parsedFor, tidy),
 	}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(err, r.Close())

@@ -28,8 +28,8 @@ const lightTimeout = 2 * time.Minute
 // Credential. It may be called again and again, but not twice at once.
 //
 // A light spoke is one process of about 200 MB, the API server "light<i>-apiserver", and the lab plays the rest: it sets
-// the status of every Deployment, StatefulSet and Job as if it had been rolled out at once. There is no garbage collection,
-// no pod, and no webhook runs: Namespaces stay Terminating, and what owns something is deleted without it. Take Spokes
+// the status of every Deployment, StatefulSet and Job as if it had been rolled out at once, and the rules of ClusterRoles that
+// aggregate others. There is no garbage collection, no pod, and no webhook runs: Namespaces stay Terminating, and what owns something is deleted without it. Take Spokes
 // where that matters.
 func (l *Lab) AddLightSpokes(ctx context.Context, n int) ([]*Cluster, error) {
 	if err := l.reserve(ctx, n*lightInstances); err != nil {
@@ -102,6 +102,9 @@ func (l *Lab) rollOut(c *Cluster, client kubernetes.Interface) error {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("cannot watch the workloads of %s: %w", c.Name, err)
 		}
+	}
+	if err := l.aggregate(c, client, factory.Rbac().V1().ClusterRoles()); err != nil {
+		return err
 	}
 	factory.Start(l.ctx.Done())
 	l.bg.Go(func() {

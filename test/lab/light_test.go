@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ metadata: {name: j, namespace: default}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
 `
 
-// rollsOut looks at what a light spoke promises: workloads are rolled out, also after its API server was gone.
+// rollsOut looks at what a light spoke promises: workloads are rolled out and roles aggregated, also after its API server was gone.
 func rollsOut(t *testing.T, l *Lab) {
 	t.Helper()
 	added, err := l.AddLightSpokes(t.Context(), 1)
@@ -60,6 +61,13 @@ func rollsOut(t *testing.T, l *Lab) {
 				return err
 			}
 			j, err := client.BatchV1().Jobs("default").Get(ctx, "j", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			view, err := client.RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+			if err == nil && len(view.Rules) == 0 {
+				err = errors.New("ClusterRole view, which aggregates others, has no rules")
+			}
 			if err != nil {
 				return err
 			}

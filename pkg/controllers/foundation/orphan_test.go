@@ -56,7 +56,9 @@ func TestForceOrphanOnTheWayOut(t *testing.T) {
 		},
 		"something else is rendered": {
 			reason: "It was never on the cluster.", want: `"failurePolicy":"Ignore"`,
-			bundles: func() (*render.Bundle, error) { return &render.Bundle{FoundationDigest: "d2", Workloads: bundle.Workloads}, nil },
+			bundles: func() (*render.Bundle, error) {
+				return &render.Bundle{FoundationDigest: "d2", Workloads: bundle.Workloads}, nil
+			},
 		},
 		"nothing can be rendered": {
 			reason: "It does not keep the add-on.", want: `"failurePolicy":"Ignore"`,

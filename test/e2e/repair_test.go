@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
@@ -71,6 +72,7 @@ func repaired(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored f
 	const most = 5
 	for range most {
 		available(t, f, []api.Component{api.Serving}, c)
+		atRest(t, f, c)
 		asked, start := repairs(t, f, c), time.Now()
 		if err := change(t.Context()); err != nil {
 			t.Fatal(err)
@@ -86,19 +88,49 @@ func repaired(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored f
 	t.Errorf("the agent was not asked to repair any of %d changes", most)
 }
 
-// repairs tells of the times that the agent was asked to repair Serving: by the label of the payload and by Events.
-func repairs(t *testing.T, f *harness.Fleet, c *lab.Cluster) []string {
+// atRest waits until the agent writes nothing about Serving. As long as it does, such as while a Job is not complete, each of its
+// writes has it apply everything again, and it undoes any change before it tells of it.
+func atRest(t *testing.T, f *harness.Fleet, c *lab.Cluster) {
 	t.Helper()
-	list, err := f.Works.WorkV1().ManifestWorks(c.Name).List(t.Context(), metav1.ListOptions{
+	const rest = 3 * time.Second
+	last, since := "", time.Now()
+	eventually(t, "the agent is at rest", 2*time.Minute, func(ctx context.Context) error {
+		p, err := payload(ctx, f, c)
+		if err != nil {
+			return err
+		}
+		if p.ResourceVersion != last {
+			last, since = p.ResourceVersion, time.Now()
+		}
+		if quiet := time.Since(since); quiet < rest {
+			return fmt.Errorf("its last write is %s old", quiet)
+		}
+		return nil
+	})
+}
+
+// payload is the work of Serving.
+func payload(ctx context.Context, f *harness.Fleet, c *lab.Cluster) (*workv1.ManifestWork, error) {
+	list, err := f.Works.WorkV1().ManifestWorks(c.Name).List(ctx, metav1.ListOptions{
 		LabelSelector: addonv1beta1.AddonLabelKey + "=" + api.Serving.AddOnName(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if len(list.Items) != 1 {
-		t.Fatalf("there are %d payloads, want 1", len(list.Items))
+		return nil, fmt.Errorf("there are %d payloads, want 1", len(list.Items))
 	}
-	out := []string{list.Items[0].Labels[api.RepairLabel]}
+	return &list.Items[0], nil
+}
+
+// repairs tells of the times that the agent was asked to repair Serving: by the label of the payload and by Events.
+func repairs(t *testing.T, f *harness.Fleet, c *lab.Cluster) []string {
+	t.Helper()
+	p, err := payload(t.Context(), f, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []string{p.Labels[api.RepairLabel]}
 	events, err := connect(t, f.Hub).kube.EventsV1().Events(c.Name).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

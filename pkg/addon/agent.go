@@ -15,9 +15,9 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
@@ -93,7 +93,26 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	if applied, why := work.Applied(foundation); !applied {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
 	}
-	return work.Payload(bundle, work.FinishedJobs(foundation)), nil
+	if err := a.unproven(foundation, bundle); err != nil {
+		return nil, err
+	}
+	return work.Payload(bundle, foundation), nil
+}
+
+// unproven waits until nothing on the cluster says any more that it runs what it had before: the work agent also looks at a
+// payload before it applies it, and the new one must not be Available with the proof of the old one.
+func (a *Agent) unproven(foundation *workv1.ManifestWork, bundle *render.Bundle) error {
+	name := work.ProofName(a.component)
+	proof, err := a.works.Foundations.ManifestWorks(foundation.Namespace).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
+	case !work.Proves(proof, bundle, foundation):
+		return fmt.Errorf("waiting for ManifestWork %q, which is about what the cluster had before, to be removed", name)
+	}
+	return nil
 }
 
 // GetAgentAddonOptions implements agent.AgentAddon.
@@ -102,26 +121,12 @@ func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
 		AddonName: a.component.AddOnName(),
 		// There is no agent of ours on the cluster, so nothing registers.
 		Registration: nil,
-		HealthProber: &agent.HealthProber{
-			Type:       agent.HealthProberTypeWork,
-			WorkProber: &agent.WorkHealthProber{ProbeFields: work.ProbeFields(), HealthChecker: a.healthy},
-		},
+		// Package foundation says whether the add-on is Available. To the framework it would not be while its work is not,
+		// which waits for a proof.
+		HealthProber:        &agent.HealthProber{Type: agent.HealthProberTypeNone},
 		SupportedConfigGVRs: []schema.GroupVersionResource{a.component.Resource(), utils.AddOnDeploymentConfigGVR},
 		ManifestConfigs:     work.PayloadConfigs(),
-		// A cluster that comes back is looked at again: the framework skips health checks while it is out of sight.
+		// A cluster that comes back is looked at again.
 		AgentDeployTriggerClusterFilter: utils.ClusterAvailableConditionChanged,
 	}
-}
-
-// healthy says what keeps the add-on from being Available: every expected workload must have been reported, and run
-// what its spec says.
-func (a *Agent) healthy(results []agent.FieldResult, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) error {
-	bundle, err := a.bundles.Bundle(context.Background(), addon) // addon-framework hands no context on; it is a look-up
-	if err != nil {
-		return err
-	}
-	if missing := delivery.NotRolledOut(bundle.Workloads, work.WorkloadStates(results)); len(missing) > 0 {
-		return fmt.Errorf("%s %s is not ready: %s", a.component.AddOnName(), bundle.Version, delivery.Summary(missing))
-	}
-	return nil
 }

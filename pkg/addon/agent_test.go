@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -50,7 +49,7 @@ func testBundle() (*render.Bundle, error) {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetName("config-network")
 	return &render.Bundle{
-		Component: api.Serving, Version: "1.23.0", FoundationDigest: "d2", Payload: []render.Object{{Unstructured: o}},
+		Component: api.Serving, Version: "1.23.0", Digest: "d2", FoundationDigest: "d2", Payload: []render.Object{{Unstructured: o}},
 		Workloads: []render.Workload{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
 	}, nil
 }
@@ -70,6 +69,16 @@ func foundation() *workv1.ManifestWork {
 			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1},
 		}},
 	}
+}
+
+// proof says that the cluster runs the bundle with the digest.
+func proof(digest string) *workv1.ManifestWork {
+	return work.Proof(&render.Bundle{Component: api.Serving, Digest: digest, Version: "1.23.0"}, foundation(), testAddOn())
+}
+
+func leaving(w *workv1.ManifestWork) *workv1.ManifestWork {
+	w.DeletionTimestamp = new(metav1.Now())
+	return w
 }
 
 // works lists all works as both kinds.
@@ -127,6 +136,16 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		"foundation of another bundle": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Annotations[api.DigestAnnotation] = "d1" }), want: "to be updated to version 1.23.0",
 		},
+		"proof of this bundle": {bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d2"))},
+		"proof of another bundle": {
+			bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d1")), want: "about what the cluster had before",
+		},
+		"proof of this bundle in another installation": {
+			bundles: testBundle, works: append(of(func(w *workv1.ManifestWork) { w.UID = "f2" }), proof("d2")), want: "about what the cluster had before",
+		},
+		"proof of this bundle on its way out": {
+			bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), leaving(proof("d2"))), want: "about what the cluster had before",
+		},
 		"foundation not applied": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Generation = 2 }), want: "not applied it yet",
 		},
@@ -146,28 +165,6 @@ func TestManifestsNeverEmpty(t *testing.T) {
 	}
 }
 
-func TestHealthy(t *testing.T) {
-	a := New(api.Serving, bundlesFunc(testBundle), permitted, running, works(t))
-	if err := a.healthy(nil, nil, testAddOn()); err == nil || !strings.Contains(err.Error(), "knative-serving/activator") {
-		t.Errorf("nothing is reported, but the error is %v", err)
-	}
-	values := func(names ...string) (out []workv1.FeedbackValue) {
-		for _, n := range names {
-			out = append(out, workv1.FeedbackValue{Name: n, Value: workv1.FieldValue{Type: workv1.Integer, Integer: ptr.To[int64](1)}})
-		}
-		return out
-	}
-	result := agent.FieldResult{
-		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "knative-serving", Name: "activator"},
-		FeedbackResult: workv1.StatusFeedbackResult{
-			Values: values("Generation", "ObservedGeneration", "SpecReplicas", "Replicas", "UpdatedReplicas", "AvailableReplicas"),
-		},
-	}
-	if err := a.healthy([]agent.FieldResult{result}, nil, testAddOn()); err != nil {
-		t.Errorf("everything runs, but the error is %v", err)
-	}
-}
-
 func TestOptions(t *testing.T) {
 	o := New(api.Eventing, bundlesFunc(testBundle), permitted, running, works(t)).GetAgentAddonOptions()
 	if o.Registration != nil {
@@ -176,7 +173,7 @@ func TestOptions(t *testing.T) {
 	if o.SupportedConfigGVRs[0] != api.Eventing.Resource() {
 		t.Errorf("first supported config is %v", o.SupportedConfigGVRs[0])
 	}
-	if o.HealthProber.Type != agent.HealthProberTypeWork {
-		t.Errorf("prober is %q", o.HealthProber.Type)
+	if o.HealthProber.Type != agent.HealthProberTypeNone {
+		t.Errorf("prober is %q: the framework would call an add-on unavailable that waits for its proof", o.HealthProber.Type)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +46,10 @@ type Reconciler struct {
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock
+
+	// asked is for which proof the agent was last asked to look at a payload, by namespace/name. The annotation says so too,
+	// but addon-framework may take it away at once.
+	asked sync.Map
 }
 
 // staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
@@ -65,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case s.inherits():
 		err = r.inheritConfigs(ctx, s)
 	default:
-		err = r.deliver(ctx, s)
+		result, err = r.deliver(ctx, s)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache is behind; no fault
@@ -73,33 +78,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// deliver ensures the finalizer and the foundation, and tells addon-framework when the payload may follow.
-func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
+// deliver ensures the finalizer, the foundation and the proof, and tells addon-framework when the payload may follow.
+func (r *Reconciler) deliver(ctx context.Context, s *scope) (reconcile.Result, error) {
 	target, err := r.Targets.OfAddOn(s.addon)
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	bundle, fault, err := r.bundle(ctx, s)
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
-	if err := r.report(ctx, s, target, fault); err != nil {
-		return err
+	if err := r.report(ctx, s, target, outcome{bundle: bundle, fault: fault}); err != nil {
+		return reconcile.Result{}, err
 	}
 	if r.Pauses.PausedBy(s.addon) != "" {
-		return r.pause(ctx, s)
+		return reconcile.Result{}, r.pause(ctx, s)
 	}
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
-		return nil //nolint:nilerr // a fault was told
+		return reconcile.Result{}, nil //nolint:nilerr // a fault was told
 	}
 	if err := r.ensureFinalizer(ctx, s); err != nil {
-		return err
+		return reconcile.Result{}, err
+	}
+	if err := r.withdrawProof(ctx, s, bundle); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := r.ensureFoundation(ctx, s, bundle); err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
-	return nil
+	wait, err := r.prove(ctx, s, bundle)
+	return reconcile.Result{RequeueAfter: wait}, err
 }
 
 // pause leaves the works as they are. An add-on that has taken over somebody else's works holds them from now on, paused or

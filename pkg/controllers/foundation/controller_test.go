@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -72,6 +73,8 @@ type hub struct {
 	actions    []string
 	updated    []*workv1.ManifestWork
 	triggered  bool
+	// asked is the proof for which the agent was asked to look at the payload.
+	asked types.UID
 }
 
 const clusterName = "cluster1"
@@ -204,6 +207,9 @@ func (h *hub) reconcile(t *testing.T) error {
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
 		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
+	}
+	if h.asked != "" {
+		r.asked.Store(clusterName+"/"+payload().Name, h.asked)
 	}
 	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
 	return err

@@ -19,6 +19,11 @@ import (
 // orphan gives up all works and releases the add-on. The works stay until the agent has applied that they own nothing
 // any more; an agent that is away does so when it is back.
 func (r *Reconciler) orphan(ctx context.Context, s *scope) error {
+	if s.proof != nil { // nobody else would take its ConfigMap away
+		if err := r.delete(ctx, s.proof); err != nil {
+			return err
+		}
+	}
 	all, late, silent := s.works(), []string{}, []string{}
 	waiting := false
 	for _, w := range all {
@@ -87,7 +92,7 @@ func (r *Reconciler) restored(ctx context.Context, s *scope, payload *workv1.Man
 // noteLimit is how long the note of an Event may be.
 const noteLimit = 1000
 
-// works are the payloads and the foundation.
+// works are the payloads and the foundation: what users know of.
 func (s *scope) works() []*workv1.ManifestWork {
 	all := append([]*workv1.ManifestWork{}, s.payloads...)
 	if s.foundation != nil {

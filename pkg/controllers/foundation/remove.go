@@ -42,7 +42,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 		return reconcile.Result{}, r.orphan(ctx, s)
 	}
 	if s.addon.Annotations[api.RemovalAllowedAnnotation] == "" {
-		return reconcile.Result{}, nil // package guard decides
+		return reconcile.Result{}, r.reportHeld(ctx, s) // package guard decides
 	}
 	if by := r.Pauses.PausedBy(s.addon); by != "" {
 		return reconcile.Result{}, r.reportPause(ctx, s, by)
@@ -53,8 +53,16 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	if len(s.payloads) > 0 {
 		return r.removePayloads(ctx, s)
 	}
+	if s.proof != nil {
+		if err := r.delete(ctx, s.proof); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if s.foundation != nil {
 		return reconcile.Result{}, r.removeFoundation(ctx, s)
+	}
+	if s.proof != nil {
+		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
 }

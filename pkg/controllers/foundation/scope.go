@@ -31,18 +31,19 @@ type scope struct {
 	cluster *clusterv1.ManagedCluster
 	// foundation is nil when there is none.
 	foundation *workv1.ManifestWork
+	// proof is nil when the cluster is not known to run what it is to have.
+	proof *workv1.ManifestWork
 	// payloads are the works that addon-framework made for the add-on, by name.
 	payloads []*workv1.ManifestWork
 }
 
 func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister) error {
 	var err error
-	s.foundation, err = foundations.ManifestWorks(s.namespace).Get(work.FoundationName(s.component))
-	if apierrors.IsNotFound(err) {
-		s.foundation, err = nil, nil
+	if s.foundation, err = s.workNamed(foundations, work.FoundationName(s.component)); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("cannot get the foundation of add-on %q on cluster %q: %w", s.component, s.namespace, err)
+	if s.proof, err = s.workNamed(foundations, work.ProofName(s.component)); err != nil {
+		return err
 	}
 	selector := labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: s.component.AddOnName()})
 	s.payloads, err = payloads.ManifestWorks(s.namespace).List(selector)
@@ -51,6 +52,17 @@ func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister
 	}
 	slices.SortFunc(s.payloads, func(a, b *workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+func (s *scope) workNamed(works worklisters.ManifestWorkLister, name string) (*workv1.ManifestWork, error) {
+	w, err := works.ManifestWorks(s.namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ManifestWork \"%s/%s\": %w", s.namespace, name, err)
+	}
+	return w, nil
 }
 
 // clusterLeaves tells that the cluster is being detached from the hub, or is gone.

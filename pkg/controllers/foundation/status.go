@@ -20,17 +20,20 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
-// report tells on the add-on whether its cluster was seen and may be written to, and whether the cluster can reach the
-// version that is asked for. Other faults of the configuration say nothing about the latter.
-func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result, fault *render.Error) error {
+// report tells on the add-on whether it is Available, whether its cluster was seen and may be written to, and whether the
+// cluster can reach the version that is asked for. Other faults of the configuration say nothing about the latter.
+func (r *Reconciler) report(ctx context.Context, s *scope, target resolve.Result, o outcome) error {
+	fault := o.fault
 	conditions := []metav1.Condition{{
 		Type: api.TargetClusterResolved, Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved, Message: "the cluster was seen",
 	}}
 	if !target.Resolved() {
 		conditions[0].Status, conditions[0].Reason, conditions[0].Message = metav1.ConditionFalse, target.Reason, target.Message
 	}
-	if c := valuesResolved(s, fault); c != nil {
-		conditions = append(conditions, *c)
+	for _, c := range []*metav1.Condition{available(s, o), valuesResolved(s, fault)} {
+		if c != nil {
+			conditions = append(conditions, *c)
+		}
 	}
 	switch {
 	case fault == nil:

@@ -37,6 +37,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // The happy paths run on a real hub in test/e2e. These tests hold the order of the writes, and what a manager that is
@@ -152,6 +153,12 @@ func (h *hub) answered(value string) *hub {
 func (h *hub) freed() *hub {
 	h.foundations[0].OwnerReferences, h.payloads[0].OwnerReferences = nil, nil
 	h.foundations[0].Annotations = map[string]string{api.HandoverAnnotation: "[]"}
+	return h
+}
+
+// proven has the first cluster known to run what it has.
+func (h *hub) proven() *hub {
+	h.foundations = append(h.foundations, work.Proof(&render.Bundle{Component: api.Serving}, &workv1.ManifestWork{}, h.addOns[0]))
 	return h
 }
 

@@ -30,7 +30,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, p *pending) error {
 	if told, err := r.tell(ctx, p); told || err != nil {
 		return err
 	}
-	foundation, payloads, err := r.works(s, p)
+	foundation, others, err := r.works(s, p)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, p *pending) error {
 		freed = false
 		errs = append(errs, r.free(ctx, p, foundation, map[string]any{api.HandoverAnnotation: configs}))
 	}
-	for _, w := range payloads {
+	for _, w := range others {
 		if owned(w, p) {
 			freed = false
 			errs = append(errs, r.free(ctx, p, w, nil))
@@ -58,20 +58,37 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, p *pending) error {
 	})})
 }
 
-// works are the foundation, nil if there is none, and the payloads of an add-on.
-func (r *Reconciler) works(s *scope, p *pending) (foundation *workv1.ManifestWork, payloads []*workv1.ManifestWork, err error) {
-	o, exists, err := r.Foundations.GetByKey(p.Namespace + "/" + work.FoundationName(s.component))
+// works are the foundation, nil if there is none, and the other works of an add-on: payloads, and the proof if there is one.
+func (r *Reconciler) works(s *scope, p *pending) (foundation *workv1.ManifestWork, others []*workv1.ManifestWork, err error) {
+	foundation, err = r.workNamed(p, work.FoundationName(s.component))
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot get the foundation of cluster %q: %w", p.Namespace, err)
+		return nil, nil, err
 	}
-	if exists {
-		foundation, _ = o.(*workv1.ManifestWork)
+	proof, err := r.workNamed(p, work.ProofName(s.component))
+	if err != nil {
+		return nil, nil, err
 	}
-	payloads, err = r.Payloads.ManifestWorks(p.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: p.Name}))
+	others, err = r.Payloads.ManifestWorks(p.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: p.Name}))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot list the works of cluster %q: %w", p.Namespace, err)
 	}
-	return foundation, payloads, nil
+	if proof != nil {
+		others = append(others, proof)
+	}
+	return foundation, others, nil
+}
+
+// workNamed is nil when there is no such work of ours.
+func (r *Reconciler) workNamed(p *pending, name string) (*workv1.ManifestWork, error) {
+	o, exists, err := r.Foundations.GetByKey(p.Namespace + "/" + name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ManifestWork \"%s/%s\": %w", p.Namespace, name, err)
+	}
+	if !exists {
+		return nil, nil
+	}
+	w, _ := o.(*workv1.ManifestWork)
+	return w, nil
 }
 
 func owned(w *workv1.ManifestWork, p *pending) bool {

@@ -297,6 +297,21 @@ func (h *hub) delivered() {
 	for _, w := range h.works {
 		w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue}}
 	}
+	for _, o := range work.Payload(h.bundle, foundation) {
+		u, ok := o.(*unstructured.Unstructured)
+		if !ok {
+			h.t.Fatalf("%T is in the payload", o)
+		}
+		raw, err := u.MarshalJSON()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+		payload.Status.ResourceStatus.Manifests = append(payload.Status.ResourceStatus.Manifests, workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()},
+			Conditions:   []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue}},
+		})
+	}
 }
 
 func (h *hub) direct() { h.profile().Annotations[api.DeliveryAnnotation] = api.DeliveryDirect }

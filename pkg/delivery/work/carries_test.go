@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // reencoded is JSON as an API server may give it back: other order of keys, other escapes, other space.
@@ -105,7 +108,7 @@ func TestCarries(t *testing.T) {
 		"without a finished Job": {
 			reason: "It is left out once it has finished and is gone.",
 			change: func(_ *testing.T, d *delivered) {
-				d.payloads[0].Spec.Workload.Manifests = d.payloads[0].Spec.Workload.Manifests[:1]
+				d.payloads[0].Spec.Workload.Manifests = slices.Delete(d.payloads[0].Spec.Workload.Manifests, 1, 2)
 			}, finished: []string{job},
 			want: true,
 		},
@@ -115,7 +118,7 @@ func TestCarries(t *testing.T) {
 		"without a Job that has not finished": {
 			reason: "It is on its way.",
 			change: func(_ *testing.T, d *delivered) {
-				d.payloads[0].Spec.Workload.Manifests = d.payloads[0].Spec.Workload.Manifests[:1]
+				d.payloads[0].Spec.Workload.Manifests = slices.Delete(d.payloads[0].Spec.Workload.Manifests, 1, 2)
 			},
 		},
 	} {
@@ -129,7 +132,8 @@ func TestCarries(t *testing.T) {
 			b.Payload[0].JSON = raw
 			d := deliver(t, b)
 			tc.change(t, d)
-			if got := carries(d.payloads, b, tc.finished); got != tc.want {
+			d.foundation.Annotations[api.FinishedJobsAnnotation] = strings.Join(tc.finished, ",")
+			if got := carries(d.payloads, b, d.foundation); got != tc.want {
 				t.Errorf("%s carries is %v, want %v", tc.reason, got, tc.want)
 			}
 		})

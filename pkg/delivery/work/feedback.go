@@ -6,7 +6,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"open-cluster-management.io/addon-framework/pkg/agent"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery"
@@ -23,32 +22,16 @@ const (
 	availableValue  = "AvailableReplicas"
 )
 
-// ProbeFields are what the work agent reports of the workloads of a payload.
-func ProbeFields() []agent.ProbeField {
-	rules := func(available string) []workv1.FeedbackRule {
-		return []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
-			{Name: generationValue, Path: ".metadata.generation"},
-			{Name: observedValue, Path: ".status.observedGeneration"},
-			{Name: desiredValue, Path: ".spec.replicas"},
-			{Name: totalValue, Path: ".status.replicas"},
-			{Name: updatedValue, Path: ".status.updatedReplicas"},
-			{Name: availableValue, Path: available},
-		}}}
-	}
-	return []agent.ProbeField{
-		{ResourceIdentifier: identifier("apps", "deployments", "*"), ProbeRules: rules(".status.availableReplicas")},
-		{ResourceIdentifier: identifier("apps", "statefulsets", "*"), ProbeRules: rules(".status.readyReplicas")},
-	}
-}
-
-// WorkloadStates reads what the work agent reported of the workloads, as addon-framework hands it to a health checker.
-func WorkloadStates(results []agent.FieldResult) []delivery.WorkloadState {
-	out := make([]delivery.WorkloadState, 0, len(results))
-	for _, r := range results {
-		id := r.ResourceIdentifier
-		out = append(out, workloadState(id.Resource, id.Namespace, id.Name, r.FeedbackResult.Values))
-	}
-	return out
+// workloadFeedback is what the work agent reports of a workload; available is where its pods that are available are counted.
+func workloadFeedback(available string) []workv1.FeedbackRule {
+	return []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
+		{Name: generationValue, Path: ".metadata.generation"},
+		{Name: observedValue, Path: ".status.observedGeneration"},
+		{Name: desiredValue, Path: ".spec.replicas"},
+		{Name: totalValue, Path: ".status.replicas"},
+		{Name: updatedValue, Path: ".status.updatedReplicas"},
+		{Name: availableValue, Path: available},
+	}}}
 }
 
 func workloadState(resource, namespace, name string, values []workv1.FeedbackValue) delivery.WorkloadState {

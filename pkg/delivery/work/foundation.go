@@ -32,13 +32,11 @@ func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*wor
 	}
 	work := &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        FoundationName(b.Component),
-			Namespace:   addon.Namespace,
-			Labels:      map[string]string{api.FoundationLabel: string(b.Component)},
-			Annotations: map[string]string{api.DigestAnnotation: b.FoundationDigest, api.VersionAnnotation: b.Version},
-			OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: addonv1beta1.GroupVersion.String(), Kind: "ManagedClusterAddOn", Name: addon.Name, UID: addon.UID},
-			},
+			Name:            FoundationName(b.Component),
+			Namespace:       addon.Namespace,
+			Labels:          map[string]string{api.FoundationLabel: string(b.Component)},
+			Annotations:     map[string]string{api.DigestAnnotation: b.FoundationDigest, api.VersionAnnotation: b.Version},
+			OwnerReferences: ownedBy(addon),
 		},
 		Spec: workv1.ManifestWorkSpec{
 			Workload:        workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: role}}}},
@@ -50,6 +48,12 @@ func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*wor
 		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: o.JSON}})
 	}
 	return work, nil
+}
+
+func ownedBy(addon *addonv1beta1.ManagedClusterAddOn) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: addonv1beta1.GroupVersion.String(), Kind: "ManagedClusterAddOn", Name: addon.Name, UID: addon.UID,
+	}}
 }
 
 // Objects are the JSON of all objects of both works, in order: what a cluster gets.

@@ -33,13 +33,28 @@ func deliver(t *testing.T, b *render.Bundle) *delivered {
 	if err != nil {
 		t.Fatal(err)
 	}
+	foundation.UID = installed().UID
 	report(foundation)
 	payload := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "payload-0", Generation: 3}}
 	for _, o := range b.Payload {
 		payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest(o.JSON))
 	}
-	report(payload)
+	payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest(evidenceJSON(b, foundation)))
+	report(payload, looked(b))
 	return &delivered{bundle: b, foundation: foundation, payloads: []*workv1.ManifestWork{payload}}
+}
+
+// installed is the foundation of the installation that the tests are about.
+func installed() *workv1.ManifestWork {
+	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{UID: "0a1b2c3d-0000"}}
+}
+
+// looked is what the agent says when it has looked for the evidence of a bundle, and not found it.
+func looked(b *render.Bundle) workv1.ManifestCondition {
+	return workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Resource: "configmaps", Namespace: b.Namespace, Name: evidenceName(b, installed())},
+		Conditions:   []metav1.Condition{{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue}, gone},
+	}
 }
 
 func manifest(raw []byte) workv1.Manifest {
@@ -136,6 +151,16 @@ func TestWaiting(t *testing.T) {
 		"a payload that the agent has applied": {
 			reason: "It looks at the result next.", change: func(d *delivered) { older(d.payloads[0], workv1.WorkAvailable) },
 			want: `waiting for the work agent to report on ManifestWork "payload-0"`,
+		},
+		"a payload of which the agent has reported what was there before": {
+			reason: "It looks before it applies, too.",
+			change: func(d *delivered) { report(d.payloads[0]) },
+			want:   "waiting for the work agent to report on what it has applied",
+		},
+		"a payload after another, of which the agent has reported what was there before": {
+			reason: "What is said of the evidence is of another bundle.",
+			change: func(d *delivered) { other := *d.bundle; other.Digest = "d0"; report(d.payloads[0], looked(&other)) },
+			want:   "waiting for the work agent to report on what it has applied",
 		},
 		"a payload that failed": {
 			reason: "The agent has tried, and has looked: there is nothing to wait for.",
@@ -248,7 +273,7 @@ func TestObserve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := deliver(t, bundle(t))
 			report(d.foundation, tc.foundation...)
-			report(d.payloads[0], tc.payload...)
+			report(d.payloads[0], append(tc.payload, looked(d.bundle))...)
 			if tc.old {
 				d.payloads[0].Generation++
 			}

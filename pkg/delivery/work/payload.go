@@ -15,15 +15,17 @@ import (
 )
 
 // Payload is what addon-framework packs into the payload's work: everything but the foundation, and but the Jobs that
-// have finished on the cluster and were removed there. The objects are the bundle's own and must not be changed.
-func Payload(b *render.Bundle, finishedJobs []string) []runtime.Object {
-	out := make([]runtime.Object, 0, len(b.Payload))
+// have finished on the cluster and were removed there, as the foundation records; and the evidence that it waits for. The
+// objects are the bundle's own and must not be changed.
+func Payload(b *render.Bundle, foundation *workv1.ManifestWork) []runtime.Object {
+	finishedJobs := FinishedJobs(foundation)
+	out := make([]runtime.Object, 0, len(b.Payload)+1)
 	for _, o := range b.Payload {
 		if !leftOut(o, finishedJobs) {
 			out = append(out, o.Unstructured)
 		}
 	}
-	return out
+	return append(out, evidence(b, foundation))
 }
 
 func leftOut(o render.Object, finishedJobs []string) bool {

@@ -56,16 +56,16 @@ const openWork = "config-leader-election"
 // addon-framework compares the work that it wants with the one that the API server has defaulted.
 func PayloadConfigs() []workv1.ManifestConfigOption {
 	configs := []workv1.ManifestConfigOption{
-		// "**" is "*" to the agent, and keeps addon-framework from merging these entries into those of ProbeFields, which
-		// would drop the condition rules. The agent takes rules from the first entry that has any and the way to watch
-		// from the last.
+		// The agent takes rules and strategy from the first entry that has any, and the way to watch from the last.
 		{
-			ResourceIdentifier: identifier("apps", "deployments", "**"), UpdateStrategy: forced(),
-			FeedbackScrapeType: workv1.FeedbackWatchType, ConditionRules: []workv1.ConditionRule{deploymentAvailable()},
+			ResourceIdentifier: identifier("apps", "deployments", "*"), UpdateStrategy: forced(),
+			FeedbackScrapeType: workv1.FeedbackWatchType, FeedbackRules: workloadFeedback(".status.availableReplicas"),
+			ConditionRules: []workv1.ConditionRule{deploymentAvailable()},
 		},
 		{
-			ResourceIdentifier: identifier("apps", "statefulsets", "**"), UpdateStrategy: forced(),
-			FeedbackScrapeType: workv1.FeedbackWatchType, ConditionRules: []workv1.ConditionRule{statefulSetAvailable()},
+			ResourceIdentifier: identifier("apps", "statefulsets", "*"), UpdateStrategy: forced(),
+			FeedbackScrapeType: workv1.FeedbackWatchType, FeedbackRules: workloadFeedback(".status.readyReplicas"),
+			ConditionRules: []workv1.ConditionRule{statefulSetAvailable()},
 		},
 		{
 			ResourceIdentifier: identifier("batch", "jobs", "*"), UpdateStrategy: createOnly(),
@@ -74,6 +74,10 @@ func PayloadConfigs() []workv1.ManifestConfigOption {
 		{
 			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: openWork},
 			FeedbackScrapeType: workv1.FeedbackPollType, ConditionRules: []workv1.ConditionRule{neverComplete()},
+		},
+		{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: evidenceNames},
+			FeedbackScrapeType: workv1.FeedbackPollType, UpdateStrategy: readOnly(),
 		},
 	}
 	for _, id := range createdOnce() {
@@ -117,6 +121,11 @@ func forced() *workv1.UpdateStrategy {
 		Type:            workv1.UpdateStrategyTypeServerSideApply,
 		ServerSideApply: &workv1.ServerSideApplyConfig{Force: true, FieldManager: workv1.DefaultFieldManager},
 	}
+}
+
+// readOnly is for what the agent looks for and does not bring.
+func readOnly() *workv1.UpdateStrategy {
+	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
 }
 
 func createOnly() *workv1.UpdateStrategy {

@@ -4,6 +4,7 @@ package work
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,13 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"open-cluster-management.io/addon-framework/pkg/agent"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/manifests"
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -97,13 +96,19 @@ func TestFoundation(t *testing.T) {
 
 func TestPayloadLeavesOutFinishedJobs(t *testing.T) {
 	b := bundle(t)
-	if got := len(Payload(b, nil)); got != 2 {
+	const evidence = 1
+	recorded := func(jobs string) *workv1.ManifestWork {
+		f := installed()
+		f.Annotations = map[string]string{api.FinishedJobsAnnotation: jobs}
+		return f
+	}
+	if got := len(Payload(b, installed())) - evidence; got != 2 {
 		t.Errorf("payload has %d objects, want all 2", got)
 	}
-	if got := len(Payload(b, []string{ns + "/cleanup"})); got != 1 {
+	if got := len(Payload(b, recorded(ns+"/cleanup"))) - evidence; got != 1 {
 		t.Errorf("payload has %d objects, want 1 without the finished Job", got)
 	}
-	if got := len(Payload(b, []string{ns + "/" + openWork})); got != 2 {
+	if got := len(Payload(b, recorded(ns+"/"+openWork))) - evidence; got != 2 {
 		t.Errorf("payload has %d objects: only Jobs may be left out", got)
 	}
 }
@@ -123,13 +128,10 @@ func TestRemovedJobs(t *testing.T) {
 	}
 }
 
-// TestConfigsAreNotMerged guards against addon-framework merging an entry of ours into one of its probes, which drops
-// condition rules and the way to watch, and against defaults that the API server would add behind our back.
-func TestConfigsAreNotMerged(t *testing.T) {
+// TestConfigsSayAll guards against addon-framework merging two entries, which drops condition rules and the way to watch, and
+// against defaults that the API server would add behind our back.
+func TestConfigsSayAll(t *testing.T) {
 	seen := map[workv1.ResourceIdentifier]bool{}
-	for _, p := range ProbeFields() {
-		seen[p.ResourceIdentifier] = true
-	}
 	for _, c := range PayloadConfigs() {
 		if seen[c.ResourceIdentifier] {
 			t.Errorf("%+v occurs twice", c.ResourceIdentifier)
@@ -236,9 +238,8 @@ func extraPermissions(t *testing.T) map[string]bool {
 func strategyOf(o render.Object) workv1.UpdateStrategyType {
 	for _, c := range PayloadConfigs() {
 		id := c.ResourceIdentifier
-		suffix, wild := strings.CutPrefix(id.Name, "*")
-		named := id.Name == o.GetName() || wild && strings.HasSuffix(o.GetName(), suffix)
-		if id.Group == o.Resource.Group && id.Resource == o.Resource.Resource && named && c.UpdateStrategy != nil {
+		named, err := path.Match(id.Name, o.GetName())
+		if id.Group == o.Resource.Group && id.Resource == o.Resource.Resource && named && err == nil && c.UpdateStrategy != nil {
 			return c.UpdateStrategy.Type
 		}
 	}
@@ -259,25 +260,6 @@ func TestFirstStrategyWins(t *testing.T) {
 		if got := PayloadConfigs()[i].UpdateStrategy.Type; got != want {
 			t.Errorf("Secret %q is kept by %s, want %s", name, got, want)
 		}
-	}
-}
-
-func TestWorkloadStates(t *testing.T) {
-	value := func(name string, n int64) workv1.FeedbackValue {
-		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(n)}}
-	}
-	got := WorkloadStates([]agent.FieldResult{{
-		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "statefulsets", Namespace: ns, Name: "request-reply"},
-		FeedbackResult: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
-			value(generationValue, 4), value(observedValue, 3), value(desiredValue, 2), {Name: totalValue}, value(availableValue, 1),
-		}},
-	}})
-	want := []delivery.WorkloadState{{
-		WorkloadKey: delivery.WorkloadKey{Kind: "StatefulSet", Namespace: ns, Name: "request-reply"},
-		Generation:  4, ObservedGeneration: 3, Desired: 2, Available: 1,
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -167,6 +167,7 @@ func manifestApplied(ctx context.Context, f *harness.Fleet, c *lab.Cluster) (met
 // generations are the works of Serving on a cluster with their generations, which change with every change of their spec.
 func generations(t *testing.T, f *harness.Fleet, c *lab.Cluster) map[string]int64 {
 	t.Helper()
+	settled(t, f, api.Serving, c)
 	works, err := f.ComponentWorks(t.Context(), api.Serving, c.Name)
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
@@ -139,6 +142,28 @@ func available(t *testing.T, f *harness.Fleet, components []api.Component, clust
 				return err
 			})
 		}
+	}
+}
+
+// settled waits until OCM may know that the clusters run a component, and nothing more is to be written for that.
+func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters ...*lab.Cluster) {
+	t.Helper()
+	for _, c := range clusters {
+		eventually(t, fmt.Sprintf("%s on %s is known to run", component, c.Name), 3*time.Minute, func(ctx context.Context) error {
+			works, err := f.ComponentWorks(ctx, component, c.Name)
+			if err != nil {
+				return err
+			}
+			if len(works) < 3 {
+				return fmt.Errorf("there are %d works", len(works))
+			}
+			for _, w := range works {
+				if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) || w.Annotations[api.LookAnnotation] != "" {
+					return fmt.Errorf("%s has annotations %v and conditions %+v", w.Name, w.Annotations, w.Status.Conditions)
+				}
+			}
+			return nil
+		})
 	}
 }
 

@@ -45,12 +45,13 @@ func TestServingAndEventing(t *testing.T) {
 func everythingApplied(t *testing.T, f *harness.Fleet) {
 	for _, c := range f.Managed {
 		for _, component := range api.Components() {
+			settled(t, f, component, c)
 			works, err := f.ComponentWorks(t.Context(), component, c.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(works) != 2 {
-				t.Errorf("%s on %s is %d works, want foundation and payload", component, c.Name, len(works))
+			if len(works) != 3 {
+				t.Errorf("%s on %s is %d works, want foundation, payload and proof", component, c.Name, len(works))
 			}
 			for i := range works {
 				applied, why := work.Applied(&works[i])

@@ -38,9 +38,11 @@ func (m team) progress(ctx context.Context, c api.Component, cluster string) (p 
 	}
 	works, err := m.ComponentWorks(ctx, c, cluster)
 	for i := range works {
-		if works[i].Name == work.FoundationName(c) {
+		switch works[i].Name {
+		case work.FoundationName(c):
 			p.foundation = &works[i]
-		} else {
+		case work.ProofName(c):
+		default:
 			p.payload = &works[i]
 		}
 	}

@@ -46,7 +46,7 @@ func (f *Fleet) Progress(ctx context.Context, component api.Component, cluster s
 	return p, nil
 }
 
-// ComponentWorks are the works of a component on a cluster: its foundation and its payload.
+// ComponentWorks are the works of a component on a cluster: its foundation, its payload, and its proof once it runs.
 func (f *Fleet) ComponentWorks(ctx context.Context, component api.Component, cluster string) ([]workv1.ManifestWork, error) {
 	var out []workv1.ManifestWork
 	for _, label := range []string{api.FoundationLabel, addonv1beta1.AddonLabelKey} {

@@ -26,9 +26,6 @@ func TestAgentAnswers(t *testing.T) {
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
 	}
 	w.Spec.ManifestConfigs = work.PayloadConfigs()
-	for _, f := range work.ProbeFields() {
-		w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, workv1.ManifestConfigOption{ResourceIdentifier: f.ResourceIdentifier, FeedbackRules: f.ProbeRules})
-	}
 
 	holdsNext(t, w, adopt, 0)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}

@@ -1,0 +1,342 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// canaries is the decision group of the last two clusters.
+const canaries = "canaries"
+
+// TestWaves is about changes that never become ready, and how far they come: pods of the changed Deployment find no node,
+// while the old ones go on running. Add-ons are watched from the beginning to the end: no cluster may ever be taken for
+// complete with such a change.
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	// Without a lease that a killed manager would keep for a while.
+	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	m := newTeam(t, f, "platform")
+	for _, c := range f.Managed[2:] {
+		_, err := f.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"group":"`+canaries+`"}}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.place(t, clusterv1beta1.DecisionGroup{
+		GroupName:       canaries,
+		ClusterSelector: clusterv1beta1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"group": canaries}}},
+	})
+	available(t, f, []api.Component{api.Serving}, f.Managed...)
+	good := m.specHash(t)
+	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.completed(good, len(f.Managed)))
+	w := watchCompletions(t, m)
+
+	t.Run("a change that never becomes ready stops at its first wave", func(t *testing.T) { firstWave(t, w) })
+	t.Run("as many clusters as are allowed to fail are passed over", func(t *testing.T) { passedOver(t, w) })
+	t.Run("a wave waits until the one before has been well for long enough", func(t *testing.T) { soak(t, w) })
+	t.Run("a mandatory group comes first, and nothing after it while it fails", func(t *testing.T) { mandatoryGroup(t, w) })
+	t.Run("a rollout to all at once completes nowhere", func(t *testing.T) { allAtOnce(t, w) })
+	w.proven(t)
+}
+
+// rollout sets the rollout strategy.
+func (m team) rollout(t *testing.T, strategy string) {
+	t.Helper()
+	m.strategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":%s}]}`,
+		m.namespace, placementName, strategy))
+}
+
+func firstWave(t *testing.T, w *completions) {
+	first, rest := w.m.Managed[:2], w.m.Managed[2:]
+	w.m.rollout(t, `{"type":"Progressive","progressive":{"maxConcurrency":2,"minSuccessTime":"2s","progressDeadline":"15s","maxFailures":0}}`)
+	good, before := w.m.specHash(t), w.m.written(t, rest)
+	bad := w.breaks(t, "first-wave")
+	w.m.holds(t, bad, good, first...)
+	w.m.timedOut(t, len(first))
+	w.m.restart(t)
+	w.m.holds(t, bad, good, first...)
+	w.m.only(t, bad, first...)
+	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
+		t.Errorf("works of clusters after the first wave were written to (-before +after):\n%s", diff)
+	}
+	w.m.goBack(t, good)
+	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
+		t.Errorf("works of clusters after the first wave were written to on the way back (-before +after):\n%s", diff)
+	}
+}
+
+func passedOver(t *testing.T, w *completions) {
+	w.m.rollout(t, `{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"5s","maxFailures":1}}`)
+	good := w.m.specHash(t)
+	bad := w.breaks(t, "passed-over")
+	w.m.timedOut(t, 2) // one is allowed, so that it takes a second to stop
+	w.m.holds(t, bad, good, w.m.Managed[:2]...)
+	w.m.only(t, bad, w.m.Managed[:2]...)
+}
+
+// soak mends what the story before has left, on clusters with it and without.
+func soak(t *testing.T, w *completions) {
+	const concurrency, minimum = 2, 4 * time.Second
+	w.m.rollout(t, fmt.Sprintf(`{"type":"Progressive","progressive":{"maxConcurrency":%d,"minSuccessTime":%q,"progressDeadline":"5m","maxFailures":0}}`, concurrency, minimum))
+	w.m.patchDefault(t, `{"spec":{"workloads":null,"config":{"deployment":{"progress-deadline":"7001s"}}}}`)
+	hash := w.m.specHash(t)
+	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.completed(hash, len(w.m.Managed)))
+	w.m.progressed(t, "completed with no errors")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for cluster, began := range w.began[hash] {
+		var busy []string
+		for other, otherBegan := range w.began[hash] {
+			end, ok := w.ended[hash][other]
+			if other != cluster && !otherBegan.After(began) && (!ok || end.Add(minimum).After(began)) {
+				busy = append(busy, other)
+			}
+		}
+		if len(busy) >= concurrency {
+			t.Errorf("%s began at %s while %v were not complete for %s", cluster, began.Format(time.TimeOnly), busy, minimum)
+		}
+	}
+	if n := len(w.began[hash]); n != len(w.m.Managed) {
+		t.Errorf("%d clusters were seen to begin, want all", n)
+	}
+}
+
+func mandatoryGroup(t *testing.T, w *completions) {
+	first, rest := w.m.Managed[2:], w.m.Managed[:2]
+	w.m.rollout(t, `{"type":"ProgressivePerGroup","progressivePerGroup":{"minSuccessTime":"2s","progressDeadline":"10s","maxFailures":"100%","mandatoryDecisionGroups":[{"groupName":"`+canaries+`"}]}}`)
+	good, before := w.m.specHash(t), w.m.written(t, rest)
+	bad := w.breaks(t, "canaries")
+	w.m.holds(t, bad, good, first...)
+	w.m.timedOut(t, len(first))
+	w.m.only(t, bad, first...)
+	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
+		t.Errorf("works of clusters after the mandatory group were written to (-before +after):\n%s", diff)
+	}
+	w.m.patchDefault(t, `{"spec":{"workloads":null,"config":{"deployment":{"progress-deadline":"7002s"}}}}`)
+	mended := w.m.specHash(t)
+	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.completed(mended, len(w.m.Managed)))
+	w.m.progressed(t, "completed with no errors")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range rest {
+		for _, canary := range first {
+			if began, ended := w.began[mended][c.Name], w.ended[mended][canary.Name]; began.Before(ended) {
+				t.Errorf("%s began at %s, before %s of the mandatory group was complete at %s", c.Name, began, canary.Name, ended)
+			}
+		}
+	}
+}
+
+func allAtOnce(t *testing.T, w *completions) {
+	w.m.rollout(t, `{"type":"All","all":{"progressDeadline":"5s"}}`)
+	good := w.m.specHash(t)
+	bad := w.breaks(t, "all")
+	w.m.holds(t, bad, good, w.m.Managed...)
+	w.m.timedOut(t, len(w.m.Managed))
+	w.m.goBack(t, good)
+}
+
+// breaks changes the configuration so that new pods of a Deployment find no node.
+func (w *completions) breaks(t *testing.T, name string) (hash string) {
+	t.Helper()
+	w.m.patchDefault(t, fmt.Sprintf(`{"spec":{"workloads":[{"name":"controller","nodeSelector":{"story":%q}}]}}`, name))
+	hash = w.m.specHash(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.never = append(w.never, hash)
+	return hash
+}
+
+// holds waits until the clusters are to have a spec, have completed another, and say which workload they wait for.
+func (m team) holds(t *testing.T, desired, completed string, clusters ...*lab.Cluster) {
+	t.Helper()
+	for _, c := range clusters {
+		eventually(t, c.Name+" holds its wave and says why", 3*time.Minute, func(ctx context.Context) error {
+			d, last, err := m.specsOf(ctx, c.Name)
+			if err != nil || d != desired || last != completed {
+				return fmt.Errorf("it is to have %.8s and has completed %.8s, want %.8s and %.8s, error %w", d, last, desired, completed, err)
+			}
+			a, err := m.current(ctx, c)
+			if err != nil || a == nil {
+				return fmt.Errorf("the add-on is %v, error %w", a, err)
+			}
+			why := apimeta.FindStatusCondition(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
+			if !apimeta.IsStatusConditionTrue(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing) ||
+				why == nil || why.Status != metav1.ConditionFalse || !strings.Contains(why.Message, "Deployment knative-serving/controller") {
+				return fmt.Errorf("want Progressing, and not Available because of the controller: %+v", a.Status.Conditions)
+			}
+			return nil
+		})
+	}
+}
+
+// progressed waits until OCM says that of the rollout.
+func (m team) progressed(t *testing.T, message string) {
+	t.Helper()
+	eventually(t, "the rollout is: "+message, 3*time.Minute, func(ctx context.Context) error {
+		d, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(d.Status.InstallProgressions) != 1 {
+			return fmt.Errorf("there are %d Placements", len(d.Status.InstallProgressions))
+		}
+		c := apimeta.FindStatusCondition(d.Status.InstallProgressions[0].Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing)
+		if c == nil || !strings.Contains(c.Message, message) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+}
+
+// timedOut waits until OCM counts so many clusters as failed. OCM says so when it has decided who is next.
+func (m team) timedOut(t *testing.T, clusters int) {
+	t.Helper()
+	m.progressed(t, fmt.Sprintf(" %d timeout", clusters))
+}
+
+// only holds that no other clusters are to have the spec.
+func (m team) only(t *testing.T, hash string, clusters ...*lab.Cluster) {
+	t.Helper()
+	for _, c := range m.Managed {
+		desired, _, err := m.specsOf(t.Context(), c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := desired == hash; has != slices.Contains(clusters, c) {
+			t.Errorf("%s is to have the change: %t", c.Name, has)
+		}
+	}
+}
+
+// written is the works of the clusters with their resourceVersions.
+func (m team) written(t *testing.T, clusters []*lab.Cluster) map[string]string {
+	t.Helper()
+	settled(t, m.Fleet, api.Serving, clusters...)
+	out := map[string]string{}
+	for _, c := range clusters {
+		works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range works {
+			out[c.Name+"/"+w.Name] = w.ResourceVersion
+		}
+	}
+	return out
+}
+
+// goBack goes back to what was last known to be good, and waits until all clusters have.
+func (m team) goBack(t *testing.T, good string) {
+	t.Helper()
+	m.patchDefault(t, fmt.Sprintf(`{"metadata":{"annotations":{%q:"last-known-good"}}}`, api.RollbackAnnotation))
+	eventually(t, "the resource says again what was good", time.Minute, func(ctx context.Context) error {
+		u, err := m.readDefault(ctx)
+		if err != nil {
+			return err
+		}
+		if hash, err := hashOf(u); err != nil || hash != good {
+			return fmt.Errorf("it says %.8s, want %.8s, error %w", hash, good, err)
+		}
+		return nil
+	})
+	eventually(t, "all clusters have gone back", 5*time.Minute, m.completed(good, len(m.Managed)))
+	available(t, m.Fleet, []api.Component{api.Serving}, m.Managed...)
+	m.progressed(t, "completed with no errors")
+}
+
+// completions watches when clusters are to have a spec, and when they have completed it.
+type completions struct {
+	m    team
+	done chan struct{}
+
+	mu           sync.Mutex
+	began, ended map[string]map[string]time.Time // by hash and cluster
+	never        []string                        // hashes that no cluster may complete
+	violations   []string
+}
+
+func watchCompletions(t *testing.T, m team) *completions {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &completions{m: m, done: make(chan struct{}), began: map[string]map[string]time.Time{}, ended: map[string]map[string]time.Time{}}
+	events, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(w.done)
+		for e := range events.ResultChan() {
+			if a, ok := e.Object.(*addonv1beta1.ManagedClusterAddOn); ok {
+				w.see(a)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-w.done })
+	return w
+}
+
+func (w *completions) see(a *addonv1beta1.ManagedClusterAddOn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	progressing := apimeta.FindStatusCondition(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing)
+	for _, ref := range a.Status.ConfigReferences {
+		if ref.Resource != api.Serving.Resource().Resource || ref.DesiredConfig == nil {
+			continue
+		}
+		once(w.began, ref.DesiredConfig.SpecHash, a.Namespace, time.Now())
+		if ref.LastAppliedConfig == nil {
+			continue
+		}
+		if completed := ref.LastAppliedConfig.SpecHash; slices.Contains(w.never, completed) {
+			w.violations = append(w.violations, fmt.Sprintf("%s has completed %.8s", a.Namespace, completed))
+		}
+		if progressing != nil && progressing.Reason == addonv1beta1.ProgressingReasonCompleted {
+			once(w.ended, ref.LastAppliedConfig.SpecHash, a.Namespace, progressing.LastTransitionTime.Time)
+		}
+	}
+}
+
+func once(times map[string]map[string]time.Time, hash, cluster string, now time.Time) {
+	if times[hash] == nil {
+		times[hash] = map[string]time.Time{}
+	}
+	if _, ok := times[hash][cluster]; !ok {
+		times[hash][cluster] = now
+	}
+}
+
+// proven holds what the watch has seen.
+func (w *completions) proven(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.done:
+		t.Error("the watch has ended")
+	default:
+	}
+	slices.Sort(w.violations)
+	for _, v := range slices.Compact(w.violations) {
+		t.Error(v)
+	}
+}

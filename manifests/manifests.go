@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -16,9 +17,14 @@ import (
 //go:embed work-agent-role.yaml
 var workAgentRole []byte
 
+// WorkAgentRoleName is the name of that role.
+func WorkAgentRoleName(c api.Component) string {
+	return api.Prefix[:len(api.Prefix)-1] + ":work:" + string(c)
+}
+
 // WorkAgentRole is the ClusterRole, as JSON, that lets OCM's work agent install and remove the component: OCM collects
-// every ClusterRole with its label into the agent's own.
-func WorkAgentRole(c api.Component) ([]byte, error) {
+// every ClusterRole with its label into the agent's own. It says for which hub it is, unless that is empty.
+func WorkAgentRole(c api.Component, hub types.UID) ([]byte, error) {
 	var role map[string]any
 	if err := yaml.Unmarshal(workAgentRole, &role); err != nil {
 		return nil, fmt.Errorf("cannot read the work agent's role: %w", err)
@@ -27,6 +33,9 @@ func WorkAgentRole(c api.Component) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("cannot read the work agent's role: it has no metadata")
 	}
-	metadata["name"] = api.Prefix[:len(api.Prefix)-1] + ":work:" + string(c)
+	metadata["name"] = WorkAgentRoleName(c)
+	if hub != "" {
+		metadata["annotations"] = map[string]any{api.HubAnnotation: string(hub)}
+	}
 	return json.Marshal(role)
 }

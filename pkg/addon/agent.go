@@ -41,6 +41,11 @@ type Pauses interface {
 	PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string
 }
 
+// Adoptions tells whether what somebody else has installed is to be taken over.
+type Adoptions interface {
+	Adopts(addon *addonv1beta1.ManagedClusterAddOn) bool
+}
+
 // Works are the works of the add-ons.
 type Works struct {
 	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
@@ -86,6 +91,9 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
+	}
+	if work.IsProbe(foundation) {
+		return nil, fmt.Errorf("nothing is delivered before it is known whether the cluster has %s already", a.component)
 	}
 	if foundation.Annotations[api.DigestAnnotation] != bundle.FoundationDigest {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, bundle.Version)

@@ -136,6 +136,9 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		"foundation of another bundle": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Annotations[api.DigestAnnotation] = "d1" }), want: "to be updated to version 1.23.0",
 		},
+		"probe": {
+			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { delete(w.Annotations, api.DigestAnnotation) }), want: "before it is known whether",
+		},
 		"proof of this bundle": {bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d2"))},
 		"proof of another bundle": {
 			bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d1")), want: "about what the cluster had before",

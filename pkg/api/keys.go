@@ -19,7 +19,8 @@ const (
 	// not make.
 	FoundationLabel = Prefix + "foundation"
 	// DigestAnnotation on a foundation is the digest of the foundation of the bundle that it was made from: a change of what
-	// only the payload has must not write it.
+	// only the payload has must not write it. As long as it has none, it only looks whether somebody else has the component
+	// on the cluster.
 	DigestAnnotation = Prefix + "digest"
 	// VersionAnnotation on a foundation is the exact version of Knative that it belongs to: what the cluster has.
 	VersionAnnotation = Prefix + "version"
@@ -46,10 +47,11 @@ const (
 	// is deleted that does not have it.
 	ComponentLabel = Prefix + "component"
 	// HubAnnotation on the anchor of such an installation is the UID of the hub's namespace kube-system. With
-	// InstalledForAnnotation it says whose the installation is.
+	// InstalledForAnnotation it says whose the installation is. Where the work agent delivers, it is on the ClusterRole that
+	// the agent has for the component.
 	HubAnnotation = Prefix + "hub"
-	// AdoptAnnotation on a KnativeServing or KnativeEventing takes over a Knative that is on the cluster and not ours, when
-	// its value is "true".
+	// AdoptAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn takes over a Knative that is on the
+	// cluster and not ours, when its value is "true".
 	AdoptAnnotation = Prefix + "adopt"
 
 	// InstallFinalizer on a KnativeServing or KnativeEventing holds it until what it installed is removed.

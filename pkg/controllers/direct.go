@@ -41,6 +41,7 @@ type Direct struct {
 
 // withoutAgent is what the controllers of both components share.
 type withoutAgent struct {
+	hub         *controllersdirect.Hub
 	clusters    *controllersdirect.Everywhere
 	bundles     *addon.RenderedBundles
 	reconcilers map[api.Component]*controllersdirect.Reconciler
@@ -69,6 +70,7 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
 	hub := &controllersdirect.Hub{Kube: kube}
+	w.hub = hub
 	seeing := direct.Options{PollInterval: options.Direct.PollInterval, Log: s.mgr.GetLogger().WithName("direct")}
 	local, err := w.local(hub, config, seeing)
 	if err != nil {

@@ -144,8 +144,8 @@ func (s *setup) foundation() error {
 	r := &foundation.Reconciler{
 		AddOns: addOns.Lister(), Clusters: clusters.V1().ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
 		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
-		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Events: s.events(), Trigger: s.trigger,
-		Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(), Configs: hub.configIndexers(),
+		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Adoptions: s.bundles.Source, Events: s.events(), Trigger: s.trigger,
+		Hub: s.withoutAgent.hub.UID, Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(), Configs: hub.configIndexers(),
 	}
 	return r.SetupWithManager(s.mgr, foundation.Informers{
 		AddOns: addOns.Informer(), Clusters: clusters.V1().ManagedClusters().Informer(),

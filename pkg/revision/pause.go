@@ -33,6 +33,19 @@ func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
 	return PausedByResource(component, config)
 }
 
+// Adopts tells that the add-on is to take over what its cluster has of somebody else.
+func (s *Source) Adopts(addon *addonv1beta1.ManagedClusterAddOn) bool {
+	if addon.Annotations[api.AdoptAnnotation] == "true" {
+		return true
+	}
+	name, ok := ConfigOf(addon)
+	if !ok {
+		return false
+	}
+	config, err := s.live(api.Component(addon.Name), name)
+	return err == nil && config != nil && config.GetAnnotations()[api.AdoptAnnotation] == "true"
+}
+
 // PausedByResource says it of a cluster that the resource itself is installed on.
 func PausedByResource(component api.Component, config metav1.Object) string {
 	if !Paused(config.GetAnnotations()) {

@@ -248,6 +248,30 @@ func TestPausedBy(t *testing.T) {
 	}
 }
 
+func TestAdopts(t *testing.T) {
+	f := newFleet(t)
+	hash := f.apply("1.22", nil)
+	adopting := map[string]string{api.AdoptAnnotation: "true"}
+	asked := at(hash)
+	asked.Annotations = adopting
+	for _, a := range []*addonv1beta1.ManagedClusterAddOn{at(hash), addOn(), addOn(reference("knativeservings", "gone"))} {
+		if f.source.Adopts(a) {
+			t.Errorf("nobody has asked %s/%s to take anything over", a.Namespace, a.Name)
+		}
+	}
+	if !f.source.Adopts(asked) {
+		t.Error("the add-on was asked to")
+	}
+	f.apply("1.22", adopting)
+	if !f.source.Adopts(at(hash)) {
+		t.Error("the resource was asked to")
+	}
+	f.apply("1.22", map[string]string{api.AdoptAnnotation: "yes"})
+	if f.source.Adopts(at(hash)) {
+		t.Error("what is not understood takes nothing over")
+	}
+}
+
 func TestReferencesAndPins(t *testing.T) {
 	f := newFleet(t)
 	first := f.apply("", map[string]string{api.PinnedVersionAnnotation: "1.22.1"})

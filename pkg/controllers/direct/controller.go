@@ -252,6 +252,10 @@ func (r *Reconciler) tellRepairs(config *unstructured.Unstructured, out direct.O
 func refusal(err error, cluster string, c api.Component) (status.Finding, bool) {
 	rival, foreign := (*direct.RivalError)(nil), (*direct.ForeignError)(nil)
 	switch {
+	case errors.As(err, &rival) && rival.WorkAgent:
+		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
+			"%s has %s by the work agent of OCM, for this or another hub (%s): %s; remove one of the two, and this one goes on if it is left, or set annotation %s to \"true\" to have it taken over",
+			cluster, c, rival.Owner, listed(rival.Objects), api.AdoptAnnotation)}, true
 	case errors.As(err, &rival) && rival.SameHub:
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
 			"%s has %s for %s %q, which came first; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true

@@ -70,6 +70,7 @@ func newWorld(t *testing.T, config *unstructured.Unstructured) *world {
 	})
 	for path, kind := range map[string]string{
 		"/api/v1/configmaps": "ConfigMapList", "/apis/apps/v1/namespaces/knative-serving/deployments": "List",
+		"/apis/apps/v1/deployments": "List", "/apis/apps/v1/statefulsets": "List",
 		"/apis/apps/v1/namespaces/knative-serving/statefulsets": "List",
 	} {
 		w.answers[path] = map[string]any{"kind": kind, "apiVersion": "v1", "items": []any{}}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -42,7 +43,10 @@ type Reconciler struct {
 	Bundles     addon.Bundles
 	Targets     addon.Targets
 	Pauses      addon.Pauses
-	Events      events.EventRecorder
+	Adoptions   addon.Adoptions
+	// Hub is the UID of the hub's namespace kube-system: it says whose an installation is.
+	Hub    func(context.Context) (types.UID, error)
+	Events events.EventRecorder
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock
@@ -78,7 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// deliver ensures the finalizer, the foundation and the proof, and tells addon-framework when the payload may follow.
+// deliver ensures the finalizer, the foundation and the proof, and tells addon-framework when the payload may follow. As long
+// as it is not known that the cluster has no installation of somebody else, the foundation is a probe, and nothing needs a
+// finalizer or a proof.
 func (r *Reconciler) deliver(ctx context.Context, s *scope) (reconcile.Result, error) {
 	target, err := r.Targets.OfAddOn(s.addon)
 	if err != nil {
@@ -88,7 +94,16 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) (reconcile.Result, e
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.report(ctx, s, target, outcome{bundle: bundle, fault: fault}); err != nil {
+	hub, err := r.Hub(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	seen := r.look(s, hub)
+	told := target
+	if target.Resolved() && seen.refusal != nil {
+		told = *seen.refusal
+	}
+	if err := r.report(ctx, s, told, outcome{bundle: bundle, fault: fault}); err != nil {
 		return reconcile.Result{}, err
 	}
 	if r.Pauses.PausedBy(s.addon) != "" {
@@ -97,24 +112,33 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) (reconcile.Result, e
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
 		return reconcile.Result{}, nil //nolint:nilerr // a fault was told
 	}
-	if err := r.ensureFinalizer(ctx, s); err != nil {
-		return reconcile.Result{}, err
-	}
 	if err := r.withdrawProof(ctx, s, bundle); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.ensureFoundation(ctx, s, bundle); err != nil {
-		return reconcile.Result{}, err
+	if !seen.clear {
+		return reconcile.Result{}, r.ensureProbe(ctx, s, bundle)
+	}
+	wait, err := r.install(ctx, s, bundle, hub)
+	return reconcile.Result{RequeueAfter: wait}, err
+}
+
+// install has the cluster get the bundle, one step after the other. wait is after how long to look again unless an event comes
+// first.
+func (r *Reconciler) install(ctx context.Context, s *scope, bundle *render.Bundle, hub types.UID) (wait time.Duration, err error) {
+	if err := r.ensureFinalizer(ctx, s); err != nil {
+		return 0, err
+	}
+	if err := r.ensureFoundation(ctx, s, bundle, hub); err != nil {
+		return 0, err
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
-	wait, err := r.prove(ctx, s, bundle)
-	return reconcile.Result{RequeueAfter: wait}, err
+	return r.prove(ctx, s, bundle)
 }
 
 // pause leaves the works as they are. An add-on that has taken over somebody else's works holds them from now on, paused or
 // not: they must not go with it unseen.
 func (r *Reconciler) pause(ctx context.Context, s *scope) error {
-	if s.foundation == nil || s.clusterLeaves() {
+	if s.nothingWritten() || s.clusterLeaves() {
 		return nil
 	}
 	return r.ensureFinalizer(ctx, s)

@@ -50,13 +50,21 @@ func (t targetOf) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, er
 	return resolve.Result(t), nil
 }
 
+// adopted tells that somebody else's installation is to be taken over.
+type adopted bool
+
+func (a adopted) Adopts(*addonv1beta1.ManagedClusterAddOn) bool { return bool(a) }
+
 // pausedBy is what pauses an add-on.
 type pausedBy string
 
 func (p pausedBy) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return string(p) }
 
 func fine() (*render.Bundle, error) {
-	return &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: "d1", FoundationDigest: "f1"}, nil
+	return &render.Bundle{
+		Component: api.Serving, Version: "1.23.0", Digest: "d1", FoundationDigest: "f1",
+		Workloads: []render.Workload{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
+	}, nil
 }
 
 // hub is what a reconcile finds, and what it did.
@@ -68,6 +76,7 @@ type hub struct {
 	bundles bundlesFunc
 	target  targetOf
 	paused  pausedBy
+	adopted adopted
 
 	failCreate error
 	actions    []string
@@ -120,6 +129,11 @@ func (h *hub) isPaused() *hub {
 	return h
 }
 
+func (h *hub) adopting() *hub {
+	h.adopted = true
+	return h
+}
+
 func (h *hub) unreachable() *hub {
 	h.cluster.Status.Conditions[0].Status = metav1.ConditionUnknown
 	return h
@@ -145,7 +159,47 @@ func payload() *workv1.ManifestWork {
 func foundationWork() *workv1.ManifestWork {
 	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
 		Namespace: clusterName, Name: work.FoundationName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+		Annotations: map[string]string{api.DigestAnnotation: "d0"},
 	}}
+}
+
+// hubUID is whose the add-ons are.
+const hubUID = "h1"
+
+// probeWork is a probe that the agent has answered with these values of its role and of the Deployment, which is there.
+func probeWork(t *testing.T, hub string, values map[string]string) *workv1.ManifestWork {
+	t.Helper()
+	b, err := fine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe, err := work.Probe(b, newHub().addOn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe.Status.Conditions = []metav1.Condition{
+		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue},
+	}
+	report := func(kind, namespace, name string, values map[string]string) {
+		m := workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: kind, Namespace: namespace, Name: name},
+			Conditions:   []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue}},
+		}
+		if values == nil {
+			m.Conditions[0].Status, m.Conditions[0].Reason = metav1.ConditionFalse, "ResourceNotAvailable"
+		}
+		for k, v := range values {
+			m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: k, Value: workv1.FieldValue{String: &v}})
+		}
+		probe.Status.ResourceStatus.Manifests = append(probe.Status.ResourceStatus.Manifests, m)
+	}
+	var role map[string]string
+	if hub != "" {
+		role = map[string]string{"Hub": hub}
+	}
+	report("ClusterRole", "", "role", role)
+	report("Deployment", "knative-serving", "activator", values)
+	return probe
 }
 
 func indexerOf[T runtime.Object](t *testing.T, objects ...T) cache.Indexer {
@@ -205,7 +259,8 @@ func (h *hub) reconcile(t *testing.T) error {
 	r := &Reconciler{
 		AddOns:   addonlisters.NewManagedClusterAddOnLister(addOnsIndexer),
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
-		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused, Events: events.NewFakeRecorder(10),
+		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused,
+		Adoptions: h.adopted, Hub: func(context.Context) (types.UID, error) { return hubUID, nil }, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	if h.asked != "" {
@@ -251,15 +306,45 @@ func TestReconcile(t *testing.T) {
 	seen := work.Orphaned(payload())
 	seen.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	keeping.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}
-	between.Annotations = map[string]string{api.HandoverAnnotation: `[{"group":"operator.knative.dev","resource":"knativeservings","name":"a"}]`}
+	unanswered := probeWork(t, "", nil)
+	unanswered.Status = workv1.ManifestWorkStatus{}
+	between.Annotations = map[string]string{api.DigestAnnotation: "d0", api.HandoverAnnotation: `[{"group":"operator.knative.dev","resource":"knativeservings","name":"a"}]`}
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *hub
 		want   []string
 	}{
 		"new add-on": {
+			reason: "It is looked what the cluster has before anything else; there is nothing to hold yet.",
+			hub:    newHub(), want: []string{patchStatus, createFoundation},
+		},
+		"free cluster": {
 			reason: "The finalizer is there before the first object is.",
-			hub:    newHub(), want: []string{patchStatus, patchAddOn, createFoundation},
+			hub:    newHub().with(probeWork(t, "", nil)), want: []string{patchStatus, patchAddOn, updateFoundation},
+		},
+		"unknown cluster": {
+			reason: "Nothing is written as long as the agent has not answered.",
+			hub:    newHub().with(unanswered), want: []string{patchStatus},
+		},
+		"somebody else's cluster": {
+			reason: "It is told, and nothing is written.",
+			hub:    newHub().with(probeWork(t, "", map[string]string{})), want: []string{patchStatus},
+		},
+		"somebody else's cluster that is to be taken over": {
+			reason: "Whoever asks for that need not wait.",
+			hub:    newHub().adopting(), want: []string{patchStatus, patchAddOn, createFoundation},
+		},
+		"payload without foundation": {
+			reason: "What is there is ours.",
+			hub:    newHub().with(payload()), want: []string{patchStatus, patchAddOn, createFoundation},
+		},
+		"paused probe": {
+			reason: "There is nothing to hold.",
+			hub:    newHub().isPaused().with(probeWork(t, "", nil)), want: []string{patchStatus},
+		},
+		"removal of a probe": {
+			reason: "Nothing was written on the cluster: nobody has to allow anything, and no agent is waited for.",
+			hub:    newHub().deleting().unreachable().with(probeWork(t, "", nil)), want: []string{patchAddOn},
 		},
 		"version out of reach": {
 			reason: "It is told, and nothing else is written.",
@@ -389,7 +474,7 @@ func TestReconcile(t *testing.T) {
 }
 
 func TestFailedFoundationTriggersNothing(t *testing.T) {
-	h := newHub()
+	h := newHub().adopting()
 	h.failCreate = errors.New("quota")
 	if err := h.reconcile(t); !errors.Is(err, h.failCreate) {
 		t.Errorf("error is %v, want %v", err, h.failCreate)

@@ -51,12 +51,29 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, s *scope, finalizers [
 	return nil
 }
 
-// ensureFoundation writes the foundation of the bundle unless it is there as it should be.
-func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *render.Bundle) error {
-	want, err := work.Foundation(bundle, s.addon)
+// ensureProbe has the work agent look what the cluster has.
+func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	want, err := work.Probe(bundle, s.addon)
 	if err != nil {
 		return err
 	}
+	return r.ensure(ctx, s, want)
+}
+
+// ensureFoundation has the foundation of the bundle.
+func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *render.Bundle, hub types.UID) error {
+	want, err := work.Foundation(bundle, s.addon, hub)
+	if err != nil {
+		return err
+	}
+	if jobs := s.finishedJobs(); len(jobs) > 0 {
+		want.Annotations[api.FinishedJobsAnnotation] = strings.Join(jobs, ",")
+	}
+	return r.ensure(ctx, s, want)
+}
+
+// ensure writes a foundation unless it is there as it should be.
+func (r *Reconciler) ensure(ctx context.Context, s *scope, want *workv1.ManifestWork) error {
 	works := r.WorkClient.WorkV1().ManifestWorks(want.Namespace)
 	if s.foundation == nil {
 		if _, err := works.Create(ctx, want, metav1.CreateOptions{}); err != nil {
@@ -66,9 +83,6 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	}
 	if s.foundation.DeletionTimestamp != nil {
 		return fmt.Errorf("cannot deliver to cluster %q yet: ManifestWork %q of an earlier installation is being removed", want.Namespace, want.Name)
-	}
-	if jobs := s.finishedJobs(); len(jobs) > 0 {
-		want.Annotations[api.FinishedJobsAnnotation] = strings.Join(jobs, ",")
 	}
 	if upToDate(s.foundation, want) {
 		return nil
@@ -87,6 +101,9 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 
 // finishedJobs are the Jobs that the payload need not carry any more: recorded ones, and those that are gone by now.
 func (s *scope) finishedJobs() []string {
+	if s.foundation == nil {
+		return nil
+	}
 	jobs := work.FinishedJobs(s.foundation)
 	for _, p := range s.payloads {
 		jobs = append(jobs, work.RemovedJobs(p)...)

@@ -37,7 +37,7 @@ func delivered(t *testing.T, available int64) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foundation, err := work.Foundation(b, h.addOn)
+	foundation, err := work.Foundation(b, h.addOn, hubUID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +206,13 @@ func TestProof(t *testing.T) {
 			}),
 			want: []string{status, deleteProof},
 		},
+		"left beside a probe": {
+			reason: "Nothing is installed, and the Knative that is there proves nothing.",
+			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).changed(func(h *hub) {
+				h.works = append(h.works, delivered(t, 1).proven(t, "d1", true).works[2])
+			}),
+			want: []string{status, deleteProof},
+		},
 		"paused": {
 			reason: "Nothing comes to the cluster, and nothing goes.",
 			hub:    delivered(t, 1).proven(t, "d0", true).isPaused(), want: []string{status},
@@ -288,6 +295,13 @@ func TestAvailable(t *testing.T) {
 		},
 		"nothing is delivered": {
 			reason: "It is on its way.", hub: delivered(t, 1).changed(func(h *hub) { h.works = h.works[:1] }),
+			status: metav1.ConditionUnknown, because: addonv1beta1.AddonAvailableReasonWorkNotFound,
+		},
+		"it is looked who has the cluster": {
+			reason: "Somebody else's Knative is not the add-on's.",
+			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).changed(func(h *hub) {
+				h.addOn.Status.Conditions = []metav1.Condition{{Type: addonv1beta1.ManagedClusterAddOnManifestApplied, Status: metav1.ConditionFalse}}
+			}),
 			status: metav1.ConditionUnknown, because: addonv1beta1.AddonAvailableReasonWorkNotFound,
 		},
 		"the agent has said nothing": {

@@ -32,6 +32,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	if !slices.Contains(s.addon.Finalizers, api.FoundationFinalizer) {
 		return reconcile.Result{}, nil
 	}
+	if s.foundation != nil && s.nothingWritten() {
+		return reconcile.Result{}, r.releaseFinalizer(ctx, s) // there is nothing to remove, and the probe goes with the add-on
+	}
 	if s.clusterLeaves() && !s.clusterAnswers() {
 		// Nobody is left to remove anything, and OCM takes the works away with the cluster.
 		r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release",

@@ -65,6 +65,11 @@ func (s *scope) workNamed(works worklisters.ManifestWorkLister, name string) (*w
 	return w, nil
 }
 
+// nothingWritten tells that nothing of the add-on was written on the cluster yet.
+func (s *scope) nothingWritten() bool {
+	return len(s.payloads) == 0 && (s.foundation == nil || work.IsProbe(s.foundation))
+}
+
 // clusterLeaves tells that the cluster is being detached from the hub, or is gone.
 func (s *scope) clusterLeaves() bool { return s.cluster == nil || s.cluster.DeletionTimestamp != nil }
 

@@ -286,7 +286,7 @@ func (h *hub) settle(name string) {
 // delivered puts the works of the bundle on the hub as the agent reports on them when all is well.
 func (h *hub) delivered() {
 	h.t.Helper()
-	foundation, err := work.Foundation(h.bundle, h.addOn())
+	foundation, err := work.Foundation(h.bundle, h.addOn(), "h1")
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -35,6 +36,9 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (in *status.Installa
 	case !in.Held:
 		return in, 0, nil
 	}
+	if finding, ok := occupied(s); ok {
+		return &status.Installation{Target: finding}, 0, nil
+	}
 	bundle, err := r.Bundles.Bundle(ctx, s.addOn)
 	if errors.As(err, &in.Fault) {
 		return in, 0, nil
@@ -47,6 +51,16 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (in *status.Installa
 		in.Observation.Waiting = fmt.Sprintf("paused by %s: cluster %q keeps what it has instead of this spec; take it away to go on", by, s.ref.Name)
 	}
 	return in, in.Observation.Settle(r.Clock.Now()), nil
+}
+
+// occupied is what the add-on says of a cluster that somebody else has an installation on.
+func occupied(s *scope) (status.Finding, bool) {
+	c := apimeta.FindStatusCondition(s.addOn.Status.Conditions, api.TargetClusterResolved)
+	if !s.target.Resolved() || !work.IsProbe(s.foundation) || c == nil ||
+		c.Reason != api.ReasonTargetConflict && c.Reason != api.ReasonExistingInstallation {
+		return status.Finding{}, false
+	}
+	return status.Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}, true
 }
 
 // isCurrent tells that a bundle is what the resource asks for now.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -109,6 +110,57 @@ func TestForeign(t *testing.T) {
 	before := s.find(anchorPath).GetResourceVersion()
 	if s.settle(t, b); s.find(anchorPath).GetResourceVersion() != before {
 		t.Error("the anchor is written again and again")
+	}
+}
+
+// TestForeignElsewhere holds that a cluster is not taken that has the component in another namespace, but is where only
+// something of the same name is.
+func TestForeignElsewhere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   string
+	}{
+		"the component":                   {map[string]string{"app.kubernetes.io/name": "knative-serving"}, "not ours: Deployment elsewhere/activator"},
+		"something else of the same name": {nil, ""},
+		"another component":               {map[string]string{"app.kubernetes.io/name": "knative-eventing"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := newSite(t), bundleOf(t)
+			theirs := b.Payload[4]
+			u := theirs.DeepCopy()
+			u.SetNamespace("elsewhere")
+			u.SetLabels(tc.labels)
+			s.add(theirs.Resource, u)
+			_, err := s.Sync(t.Context(), b, SyncOptions{})
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestAppliedByWorkAgent holds that what a work agent has applied is told as such, and taken over only if that is asked for.
+func TestAppliedByWorkAgent(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	theirs := b.Payload[4]
+	u := theirs.DeepCopy()
+	u.SetOwnerReferences([]metav1.OwnerReference{
+		{APIVersion: "work.open-cluster-management.io/v1", Kind: "AppliedManifestWork", Name: "abc-addon-knative-serving-deploy-0", UID: "u"},
+	})
+	s.add(theirs.Resource, u)
+	for _, paused := range []bool{false, true} {
+		var rival *RivalError
+		_, err := s.Sync(t.Context(), b, SyncOptions{Paused: paused})
+		if !errors.As(err, &rival) || !rival.WorkAgent || rival.Objects[0] != "Deployment knative-serving/activator" ||
+			!strings.Contains(err.Error(), "AppliedManifestWork abc-addon") {
+			t.Errorf("paused %t: got %v", paused, err)
+		}
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+	if _, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,7 +4,6 @@ package direct
 
 import (
 	"context"
-	"errors"
 
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -15,7 +14,7 @@ func (i *Installation) inspect(ctx context.Context, b *render.Bundle, options Sy
 	if err == nil && a == nil {
 		err = i.checkFree(ctx, b)
 	}
-	if foreign := (*ForeignError)(nil); err != nil && !(errors.As(err, &foreign) && options.Adopt) {
+	if err != nil && !(adoptable(err) && options.Adopt) {
 		return Outcome{}, err
 	}
 	if a == nil {

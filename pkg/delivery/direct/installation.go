@@ -145,7 +145,7 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 	i.cluster.claiming.Lock()
 	defer i.cluster.claiming.Unlock()
 	err = i.checkFree(ctx, b)
-	if foreign := (*ForeignError)(nil); err != nil && !(errors.As(err, &foreign) && options.Adopt) {
+	if err != nil && !(adoptable(err) && options.Adopt) {
 		return nil, err
 	}
 	existed, err := i.applyNamespace(ctx, b)

@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -47,7 +48,18 @@ type RivalError struct {
 	// Owner is the namespace/name of the other resource. SameHub tells whether it is on the same hub.
 	Owner   string
 	SameHub bool
+	// WorkAgent tells that a work agent has applied what is there: Owner then is the AppliedManifestWork, and Objects name
+	// what was found, sorted.
+	WorkAgent bool
+	Objects   []string
 }
 
 // Error implements error.
 func (e *RivalError) Error() string { return "the installation belongs to " + e.Owner }
+
+// adoptable tells that an error is of an installation that may be taken over. One that an anchor is of has to be removed by
+// who it belongs to.
+func adoptable(err error) bool {
+	foreign, rival := (*ForeignError)(nil), (*RivalError)(nil)
+	return errors.As(err, &foreign) || errors.As(err, &rival) && rival.WorkAgent
+}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -103,24 +104,62 @@ func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
 			"cannot install in namespace %q of the cluster: it is installed in namespace %q, and stays there; set annotation %s back, or delete the resource and make it anew",
 			b.Namespace, a.Namespace, api.InstallNamespaceAnnotation)}
 	}
-	var foreign []string
+	var foreign, applied []string
+	appliedBy := ""
 	for _, resource := range []string{"deployments", "statefulsets"} {
-		gvr := appsV1(resource)
-		list, err := i.cluster.metadata.Resource(gvr).Namespace(b.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "!" + api.ComponentLabel})
+		found, err := i.foreignWorkloads(ctx, b, appsV1(resource))
 		if err != nil {
-			return fmt.Errorf("cannot list %s of namespace %q: %w", resource, b.Namespace, err)
+			return err
 		}
-		for _, o := range list.Items {
-			if w := slices.IndexFunc(b.Workloads, func(w render.Workload) bool {
-				return appsV1(resource) == workloadResource(w) && w.Namespace == o.Namespace && w.Name == o.Name
-			}); w >= 0 {
-				foreign = append(foreign, fmt.Sprintf("%s %s/%s", b.Workloads[w].Kind, o.Namespace, o.Name))
+		for _, w := range found {
+			foreign = append(foreign, w.text)
+			if w.appliedBy != "" {
+				applied, appliedBy = append(applied, w.text), w.appliedBy
 			}
 		}
 	}
-	if len(foreign) > 0 {
-		slices.Sort(foreign)
+	slices.Sort(foreign)
+	slices.Sort(applied)
+	switch {
+	case len(applied) > 0:
+		return &RivalError{Owner: "AppliedManifestWork " + appliedBy, WorkAgent: true, Objects: applied}
+	case len(foreign) > 0:
 		return &ForeignError{Objects: foreign}
 	}
 	return nil
+}
+
+// foreignWorkload is a workload of the component that is not ours.
+type foreignWorkload struct {
+	text string
+	// appliedBy is the AppliedManifestWork that it belongs to, empty when no work agent has applied it.
+	appliedBy string
+}
+
+// foreignWorkloads are those that have the place of one of the bundle, and those that are like one of it in any other
+// namespace.
+func (i *Installation) foreignWorkloads(ctx context.Context, b *render.Bundle, gvr schema.GroupVersionResource) ([]foreignWorkload, error) {
+	const notOurs = "!" + api.ComponentLabel
+	var out []foreignWorkload
+	for namespace, selector := range map[string]string{
+		b.Namespace:         notOurs,
+		metav1.NamespaceAll: notOurs + ",app.kubernetes.io/name=" + string(b.Component), // on every workload of Knative
+	} {
+		list, err := i.cluster.metadata.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %s of namespace %q: %w", gvr.Resource, namespace, err)
+		}
+		for _, o := range list.Items {
+			w := slices.IndexFunc(b.Workloads, func(w render.Workload) bool { return gvr == workloadResource(w) && w.Name == o.Name })
+			if w < 0 || namespace == metav1.NamespaceAll && o.Namespace == b.Namespace {
+				continue
+			}
+			found := foreignWorkload{text: fmt.Sprintf("%s %s/%s", b.Workloads[w].Kind, o.Namespace, o.Name)}
+			if owner := slices.IndexFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "AppliedManifestWork" }); owner >= 0 {
+				found.appliedBy = o.OwnerReferences[owner].Name
+			}
+			out = append(out, found)
+		}
+	}
+	return out, nil
 }

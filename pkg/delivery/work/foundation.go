@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -24,26 +25,22 @@ import (
 func FoundationName(c api.Component) string { return c.AddOnName() + "-foundation" }
 
 // Foundation is the work that comes before the payload of the bundle and goes after it: the work agent's permissions,
-// the Namespace and the CRDs. It belongs to the add-on.
-func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*workv1.ManifestWork, error) {
-	role, err := manifests.WorkAgentRole(b.Component)
+// the Namespace and the CRDs. It belongs to the add-on, and the permissions name the hub, so that the cluster tells whose
+// the installation is.
+func Foundation(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn, hub types.UID) (*workv1.ManifestWork, error) {
+	role, err := manifests.WorkAgentRole(b.Component, hub)
 	if err != nil {
 		return nil, err
 	}
 	work := &workv1.ManifestWork{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            FoundationName(b.Component),
-			Namespace:       addon.Namespace,
-			Labels:          map[string]string{api.FoundationLabel: string(b.Component)},
-			Annotations:     map[string]string{api.DigestAnnotation: b.FoundationDigest, api.VersionAnnotation: b.Version},
-			OwnerReferences: ownedBy(addon),
-		},
+		ObjectMeta: foundationMeta(b.Component, addon),
 		Spec: workv1.ManifestWorkSpec{
 			Workload:        workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: role}}}},
 			DeleteOption:    orphan(b.Foundation),
 			ManifestConfigs: foundationConfigs(),
 		},
 	}
+	work.Annotations = map[string]string{api.DigestAnnotation: b.FoundationDigest, api.VersionAnnotation: b.Version}
 	for _, o := range b.Foundation {
 		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: o.JSON}})
 	}
@@ -56,9 +53,16 @@ func ownedBy(addon *addonv1beta1.ManagedClusterAddOn) []metav1.OwnerReference {
 	}}
 }
 
-// Objects are the JSON of all objects of both works, in order: what a cluster gets.
+func foundationMeta(c api.Component, addon *addonv1beta1.ManagedClusterAddOn) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: FoundationName(c), Namespace: addon.Namespace, Labels: map[string]string{api.FoundationLabel: string(c)},
+		OwnerReferences: ownedBy(addon),
+	}
+}
+
+// Objects are the JSON of all objects of both works, in order: what a cluster gets, from whichever hub.
 func Objects(b *render.Bundle) ([][]byte, error) {
-	role, err := manifests.WorkAgentRole(b.Component)
+	role, err := manifests.WorkAgentRole(b.Component, "")
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type delivered struct {
 
 func deliver(t *testing.T, b *render.Bundle) *delivered {
 	t.Helper()
-	foundation, err := Foundation(b, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1"}})
+	foundation, err := Foundation(b, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1"}}, "h1")
 	if err != nil {
 		t.Fatal(err)
 	}

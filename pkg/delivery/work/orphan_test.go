@@ -88,7 +88,7 @@ func TestOrphaned(t *testing.T) {
 
 // TestKeeping holds that a foundation which is to keep CRDs and Namespace after all says so as it did when it was made.
 func TestKeeping(t *testing.T) {
-	made, err := Foundation(bundle(t), &addonv1beta1.ManagedClusterAddOn{})
+	made, err := Foundation(bundle(t), &addonv1beta1.ManagedClusterAddOn{}, "h1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func bundle(t *testing.T) *render.Bundle {
 
 func TestFoundation(t *testing.T) {
 	addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1", UID: "u1"}}
-	w, err := Foundation(bundle(t), addOn)
+	w, err := Foundation(bundle(t), addOn, "h1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,9 @@ func TestFoundation(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds = append(kinds, o.Kind)
+	}
+	if raw := string(w.Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"`+api.HubAnnotation+`":"h1"`) {
+		t.Errorf("the cluster cannot tell whose the installation is: %s", raw)
 	}
 	if diff := cmp.Diff([]string{"ClusterRole", "Namespace", "CustomResourceDefinition"}, kinds); diff != "" {
 		t.Errorf("the agent needs its permissions first (-want +got):\n%s", diff)
@@ -217,7 +220,7 @@ func ofKubernetes(group string) bool {
 // extraPermissions are the resources that the work agent's role gives every verb on.
 func extraPermissions(t *testing.T) map[string]bool {
 	t.Helper()
-	raw, err := manifests.WorkAgentRole(api.Serving)
+	raw, err := manifests.WorkAgentRole(api.Serving, "")
 	if err != nil {
 		t.Fatal(err)
 	}

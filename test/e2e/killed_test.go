@@ -70,8 +70,10 @@ func installSteps() []step[progress] {
 		{"finalizer of the add-on", func(p progress) bool {
 			return p.addOn != nil && slices.Contains(p.addOn.Finalizers, api.FoundationFinalizer)
 		}},
-		{"foundation", func(p progress) bool { return p.foundation != nil }},
-		{"applied foundation", func(p progress) bool { return applied(p.foundation) }},
+		{"probe", func(p progress) bool { return work.IsProbe(p.foundation) }},
+		{"applied probe", func(p progress) bool { return work.IsProbe(p.foundation) && applied(p.foundation) }},
+		{"foundation", func(p progress) bool { return p.foundation != nil && !work.IsProbe(p.foundation) }},
+		{"applied foundation", func(p progress) bool { return !work.IsProbe(p.foundation) && applied(p.foundation) }},
 		{"payload", func(p progress) bool { return p.payload != nil }},
 		{"applied payload", func(p progress) bool { return applied(p.payload) }},
 	}

@@ -35,6 +35,8 @@ type Cluster struct {
 
 	dir        string
 	serviceIPs *serviceIPs
+	// agentNamespace is where the klusterlet agent keeps its secrets.
+	agentNamespace string
 }
 
 // Credential is a service account's access to a cluster, with the rights of an administrator.
@@ -46,7 +48,10 @@ type Credential struct {
 
 func (l *Lab) newCluster(name string) *Cluster {
 	dir := filepath.Join(l.Dir, name)
-	return &Cluster{Name: name, dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), serviceIPs: &serviceIPs{}}
+	return &Cluster{
+		Name: name, dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), serviceIPs: &serviceIPs{},
+		agentNamespace: agentNamespace,
+	}
 }
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,33 @@ metadata: {name: "open-cluster-management:klusterlet-work:aggregate"}
 aggregationRule: {clusterRoleSelectors: [{matchLabels: {open-cluster-management.io/aggregate-to-work: "true"}}]}
 `
 
+// Join has a managed cluster of another lab join this one's hub too, as a second klusterlet does: with an agent that keeps
+// its own secrets in a namespace of its own.
+func (l *Lab) Join(ctx context.Context, c *Cluster) error {
+	const second = agentNamespace + "-2"
+	shared := *c
+	shared.dir, shared.agentNamespace = filepath.Join(l.Dir, c.Name), second
+	if err := os.MkdirAll(shared.dir, 0o700); err != nil {
+		return fmt.Errorf("cannot create the directory of %s: %w", c.Name, err)
+	}
+	if err := c.Apply(ctx, namespaces(second)); err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, fmt.Appendf(nil, secondAgentBinding, second, agentAccount, agentNamespace)); err != nil {
+		return err
+	}
+	return l.startMembership(ctx, &shared)
+}
+
+// secondAgentBinding lets the agents' account keep its secrets in another namespace too.
+const secondAgentBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: second-agent, namespace: %s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: %s, namespace: %s}]
+`
+
 // join starts a klusterlet agent (registration and work in one process) under OCM's own RBAC and waits until the hub
 // calls the cluster Available.
 func (l *Lab) join(ctx context.Context, c *Cluster) error {
@@ -46,6 +74,11 @@ func (l *Lab) join(ctx context.Context, c *Cluster) error {
 	); err != nil {
 		return err
 	}
+	return l.startMembership(ctx, c)
+}
+
+// startMembership registers a cluster that is ready for agents.
+func (l *Lab) startMembership(ctx context.Context, c *Cluster) error {
 	token, err := l.Hub.token(ctx, ocmNamespace, bootstrapName)
 	if err != nil {
 		return err
@@ -136,18 +169,22 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	if interval == 0 {
 		interval = defaultStatusSync
 	}
-	env := []string{"POD_NAME=klusterlet-agent-" + c.Name, "POD_NAMESPACE=" + agentNamespace}
+	id := "agent-" + c.Name
+	if c.agentNamespace != agentNamespace { // an agent would take works of its own ID for those of a hub that it has left
+		id = c.agentNamespace + "-" + c.Name
+	}
+	env := []string{"POD_NAME=klusterlet-agent-" + c.Name, "POD_NAMESPACE=" + c.agentNamespace}
 	if l.opts.ResyncInterval > 0 {
 		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
 	}
 	return l.procs.Start(process.Spec{
 		Name: c.Name + "-agent", Path: l.Bin.Path("ocm"), Dir: c.dir, Env: env,
 		Args: []string{
-			"agent", "--spoke-cluster-name=" + c.Name, "--agent-id=agent-" + c.Name,
+			"agent", "--spoke-cluster-name=" + c.Name, "--agent-id=" + id,
 			"--bootstrap-kubeconfig=" + bootstrap, "--hub-kubeconfig-dir=" + hubDir, "--hub-kubeconfig=" + hubDir + "/kubeconfig",
 			"--workload-source-driver=kube", "--workload-source-config=" + hubDir + "/kubeconfig",
 			"--kubeconfig=" + kubeconfig, "--spoke-kubeconfig=" + kubeconfig,
-			"--spoke-external-server-urls=" + c.URL, "--namespace=" + agentNamespace,
+			"--spoke-external-server-urls=" + c.URL, "--namespace=" + c.agentNamespace,
 			"--listen=127.0.0.1:" + listen[0], "--disable-leader-election", "--status-sync-interval=" + interval.String(),
 		},
 	})

@@ -1,0 +1,202 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// twoWays are the two ways in which a hub reaches the cluster that it shares with another one.
+type twoWays struct{ pull, push way }
+
+// TestTwoHubs has two hubs install on one cluster, in either way. The second one touches nothing, says why, and goes on by
+// itself when the first one is gone.
+func TestTwoHubs(t *testing.T) {
+	t.Parallel()
+	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	q := newPush(t, lab.Options{StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	c := p.Managed[0]
+	if err := q.Join(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	token := pushOne{push: p, spoke: connect(t, c)}.newToken(t)
+	one, two := reaching(t, p, c, token), reaching(t, q, c, token)
+
+	t.Run("the work agent of one hub, then the other hub in either way", func(t *testing.T) {
+		one.pull.installs(t)
+		two.push.refused(t, "AppliedManifestWork", "Deployment knative-serving/activator")
+		two.push.leaves(t)
+		two.enabledByUser(t)
+		two.pull.refused(t, "AppliedManifestWork", "Deployment knative-serving/activator", "another hub, whose namespace kube-system has UID")
+		one.pull.leaves(t)
+		two.pull.runs(t)
+	})
+	t.Run("the work agent of one hub, then the other hub directly", func(t *testing.T) {
+		one.push.refused(t, "AppliedManifestWork")
+		two.pull.leaves(t)
+		one.push.shows(t, verdicts{})
+	})
+	t.Run("one hub directly, then the other hub in either way", func(t *testing.T) {
+		two.push.refused(t, "of another hub")
+		two.push.leaves(t)
+		two.pull.refused(t, "Direct delivery", "Deployment knative-serving/activator")
+		one.push.leaves(t)
+		two.pull.shows(t, verdicts{})
+		two.pull.leaves(t)
+	})
+	t.Run("a Knative that is nobody's is left alone and later adopted without a restart", func(t *testing.T) { one.pull.adopts(t) })
+}
+
+// reaching is how a hub reaches the cluster.
+func reaching(t *testing.T, p push, c *lab.Cluster, token string) twoWays {
+	t.Helper()
+	p.bind(t)
+	s := connect(t, c)
+	shared := *c
+	shared.Name = "direct" // OCM's ClusterProfile has the cluster's name
+	out := twoWays{pull: way{push: p, spoke: s}, push: way{push: p, spoke: s}}
+	out.push.Cluster = &shared
+	p.token(t, shared.Name, &shared, token)
+	return out
+}
+
+func (w way) installs(t *testing.T) {
+	t.Helper()
+	w.apply(t, api.Serving, w.Name, kourier())
+	w.runs(t)
+}
+
+// runs waits until the work agent has nothing more to write.
+func (w way) runs(t *testing.T) {
+	t.Helper()
+	w.shows(t, verdicts{})
+	settled(t, w.Fleet, api.Serving, w.Cluster)
+}
+
+func (w way) leaves(t *testing.T) {
+	t.Helper()
+	w.delete(t)
+	w.gone(t, api.Serving, w.Name)
+}
+
+// refused makes the resource on a cluster that is somebody else's.
+func (w way) refused(t *testing.T, says ...string) {
+	t.Helper()
+	before := versions(t, w.spoke)
+	w.apply(t, api.Serving, w.Name, kourier())
+	w.shows(t, untold(api.ReasonTargetConflict), append(says, w.Name)...)
+	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+		t.Errorf("the second hub has touched the cluster (-before +after):\n%s", diff)
+	}
+}
+
+// enabledByUser enables the add-on without a resource of its own, and disables it.
+func (h twoWays) enabledByUser(t *testing.T) {
+	t.Helper()
+	w, name := h.pull, api.Serving.AddOnName()
+	before := versions(t, w.spoke)
+	if err := w.Enable(t.Context(), []string{name}, []string{w.Name}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on tells of the conflict", time.Minute, func(ctx context.Context) error {
+		a, err := w.AddOns.AddonV1beta1().ManagedClusterAddOns(w.Name).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c := apimeta.FindStatusCondition(a.Status.Conditions, api.TargetClusterResolved)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonTargetConflict || !strings.Contains(c.Message, "AppliedManifestWork") {
+			return fmt.Errorf("it says %v", c)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+		t.Errorf("the add-on has touched the cluster (-before +after):\n%s", diff)
+	}
+	if err := w.Disable(t.Context(), []string{name}, []string{w.Name}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on and its probe are gone", time.Minute, func(ctx context.Context) error {
+		_, err := w.AddOns.AddonV1beta1().ManagedClusterAddOns(w.Name).Get(ctx, name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the add-on is there (error %w)", err)
+		}
+		works, err := w.ComponentWorks(ctx, api.Serving, w.Name)
+		if err == nil && len(works) > 0 {
+			err = errors.New("there is a work")
+		}
+		return err
+	})
+}
+
+// versions are the resource versions of what belongs to Knative on the cluster.
+func versions(t *testing.T, s spoke) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for resource, group := range map[string]string{
+		"namespaces": "", "configmaps": "", "services": "", "serviceaccounts": "", "secrets": "", "deployments": "apps",
+		"clusterroles": "rbac.authorization.k8s.io", "clusterrolebindings": "rbac.authorization.k8s.io",
+		"customresourcedefinitions":       "apiextensions.k8s.io",
+		"validatingwebhookconfigurations": "admissionregistration.k8s.io", "mutatingwebhookconfigurations": "admissionregistration.k8s.io",
+	} {
+		for _, o := range s.list(t, group, "v1", resource) {
+			if name := resource + " " + o.GetNamespace() + "/" + o.GetName(); strings.Contains(name, "knative") {
+				out[name] = o.GetResourceVersion()
+			}
+		}
+	}
+	return out
+}
+
+// adopts has Knative installed by somebody else.
+func (w way) adopts(t *testing.T) {
+	pushOne{push: w.push, spoke: w.spoke}.installByHand(t)
+	eventually(t, "Knative has written its webhook configurations", time.Minute, func(ctx context.Context) error {
+		list, err := w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		mutating, err := w.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "webhook.serving.knative.dev", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		bundles := [][]byte{mutating.Webhooks[0].ClientConfig.CABundle}
+		for _, c := range list.Items {
+			if strings.Contains(c.Name, "knative") {
+				bundles = append(bundles, c.Webhooks[0].ClientConfig.CABundle)
+			}
+		}
+		if slices.ContainsFunc(bundles, func(b []byte) bool { return len(b) == 0 }) {
+			return errors.New("one has no CA")
+		}
+		return nil
+	})
+	pods, before := runningPods(t, w.spoke), versions(t, w.spoke)
+	w.apply(t, api.Serving, w.Name, kourier())
+	w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)
+	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+		t.Errorf("it was not left alone (-before +after):\n%s", diff)
+	}
+	w.annotate(t, api.AdoptAnnotation, "true")
+	w.shows(t, verdicts{})
+	if diff := cmp.Diff(pods, runningPods(t, w.spoke)); diff != "" {
+		t.Errorf("pods were restarted (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, versions(t, w.spoke)); diff == "" {
+		t.Error("it was not taken over")
+	}
+}

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -34,7 +36,8 @@ const (
 const agentWorkers = 20
 
 // agents play the work agents of all clusters: they put their finalizer on each work, say that they have applied each of its
-// generations and then that all of its objects are available, and write nothing else.
+// generations and then which of its objects are available, and write nothing else. Like real ones they look again when the
+// work changes, not when an object appears.
 type agents struct {
 	client workclient.Interface
 	works  worklisters.ManifestWorkLister
@@ -162,7 +165,13 @@ func (a *agents) work(ctx context.Context, name cache.ObjectName) error {
 	case apply:
 		err = a.report(ctx, w, appliedStatus)
 	case look:
-		err = a.report(ctx, w, availableStatus)
+		err = a.report(ctx, w, func(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+			others, err := a.works.ManifestWorks(w.Namespace).List(labels.Everything())
+			if err != nil {
+				return w.Status, err
+			}
+			return seenStatus(w, others)
+		})
 	case idle:
 	}
 	if apierrors.IsNotFound(err) {
@@ -175,6 +184,9 @@ func (a *agents) report(ctx context.Context, w *workv1.ManifestWork, of func(*wo
 	status, err := of(w)
 	if err != nil {
 		return fmt.Errorf("cannot answer ManifestWork %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	if equality.Semantic.DeepEqual(status, w.Status) {
+		return nil // something was missing, and is
 	}
 	return a.patch(ctx, w, map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion}, "status": status}, "status")
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -41,16 +42,27 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	return status, nil
 }
 
-// availableStatus is what a work agent says of a work that it has applied once it has looked at the objects, of which all
-// workloads are rolled out and all Jobs have finished.
-func availableStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+// seenStatus is what a work agent says of a work that it has applied once it has looked at the objects, of which all
+// workloads are rolled out and all Jobs have finished. What the work only refers to is there when one of the others brings it.
+func seenStatus(w *workv1.ManifestWork, others []*workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := w.DeepCopy().Status
+	available := metav1.Condition{
+		Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
+		Reason: "ResourcesAvailable", Message: "All resources are available",
+	}
 	for i := range status.ResourceStatus.Manifests {
 		m := &status.ResourceStatus.Manifests[i]
+		feedback, rules, brings := optionsOf(w, m.ResourceMeta)
+		if !brings && !slices.ContainsFunc(others, func(o *workv1.ManifestWork) bool { return hasApplied(o, m.ResourceMeta) }) {
+			apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
+				Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable", Message: "Resource is not available",
+			})
+			available.Status, available.Reason, available.Message = metav1.ConditionFalse, "ResourcesNotAvailable", "1 of all resources is not available"
+			continue
+		}
 		apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
 			Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, Reason: "ResourceAvailable", Message: "Resource is available",
 		})
-		feedback, rules := optionsOf(w, m.ResourceMeta)
 		synced := metav1.Condition{Type: "StatusFeedbackSynced", Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 		if len(feedback) > 0 {
 			object, err := decode(w.Spec.Workload.Manifests[i])
@@ -66,11 +78,21 @@ func availableStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) 
 			apimeta.SetStatusCondition(&m.Conditions, ruled(r, m.ResourceMeta.Kind, w.Generation))
 		}
 	}
-	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
-		Reason: "ResourcesAvailable", Message: "All resources are available",
-	})
+	apimeta.SetStatusCondition(&status.Conditions, available)
 	return status, nil
+}
+
+// hasApplied tells that an agent has brought the object to its cluster with the work.
+func hasApplied(w *workv1.ManifestWork, object workv1.ManifestResourceMeta) bool {
+	if w.DeletionTimestamp != nil || !current(w, workv1.WorkApplied) {
+		return false
+	}
+	return slices.ContainsFunc(w.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
+		same := m.ResourceMeta
+		same.Ordinal = object.Ordinal
+		_, _, brings := optionsOf(w, same)
+		return same == object && brings
+	})
 }
 
 func decode(manifest workv1.Manifest) (*unstructured.Unstructured, error) {
@@ -90,9 +112,10 @@ func resourceMeta(ordinal int, object *unstructured.Unstructured) workv1.Manifes
 	}
 }
 
-// optionsOf are the feedback rules and the condition rules for a manifest: of each, those of the first entry that matches
-// and has any.
-func optionsOf(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) (feedback []workv1.FeedbackRule, rules []workv1.ConditionRule) {
+// optionsOf are the feedback rules and the condition rules for a manifest, of each those of the first entry that matches and
+// has any, and whether the agent writes the object.
+func optionsOf(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) (feedback []workv1.FeedbackRule, rules []workv1.ConditionRule, brings bool) {
+	brings = true
 	for _, c := range w.Spec.ManifestConfigs {
 		id := c.ResourceIdentifier
 		if id.Group != m.Group || id.Resource != m.Resource || !matches(id.Namespace, m.Namespace) || !matches(id.Name, m.Name) {
@@ -104,8 +127,11 @@ func optionsOf(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) (feedback 
 		if rules == nil {
 			rules = c.ConditionRules
 		}
+		if c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly {
+			brings = false
+		}
 	}
-	return feedback, rules
+	return feedback, rules, brings
 }
 
 func matches(pattern, name string) bool {

@@ -38,7 +38,7 @@ func TestAgentAnswers(t *testing.T) {
 		t.Errorf("the work is not applied: %s", why)
 	}
 	holdsNext(t, w, look, lookTime)
-	if w.Status, err = availableStatus(w); err != nil {
+	if w.Status, err = seenStatus(w, nil); err != nil {
 		t.Fatal(err)
 	}
 	holdsNext(t, w, idle, -1)
@@ -65,8 +65,35 @@ func TestAgentAnswers(t *testing.T) {
 
 	w.Generation++
 	holdsNext(t, w, apply, applyTime)
+	missesProof(t, w)
 	w.DeletionTimestamp = &metav1.Time{}
 	holdsNext(t, w, letGo, 0)
+}
+
+// missesProof has the work refer to an object that only another one brings.
+func missesProof(t *testing.T, w *workv1.ManifestWork) {
+	t.Helper()
+	raw := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"knative-serving-runs-1"}}`)
+	manifest := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
+	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, manifest)
+	proof := &workv1.ManifestWork{Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{manifest}}}}
+	for _, status := range []func() error{
+		func() (err error) { w.Status, err = appliedStatus(w); return err },
+		func() (err error) { w.Status, err = seenStatus(w, []*workv1.ManifestWork{proof}); return err },
+	} {
+		if err := status(); err != nil {
+			t.Fatal(err)
+		}
+		holdsNext(t, w, look, lookTime)
+	}
+	var err error
+	if proof.Status, err = appliedStatus(proof); err != nil {
+		t.Fatal(err)
+	}
+	if w.Status, err = seenStatus(w, []*workv1.ManifestWork{proof}); err != nil {
+		t.Fatal(err)
+	}
+	holdsNext(t, w, idle, -1)
 }
 
 func holdsNext(t *testing.T, w *workv1.ManifestWork, want step, wantAfter time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 )
 
 // The manager's defaults of --kube-api-qps and --kube-api-burst.
@@ -90,7 +92,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 	size := 0
 	for i := range list.Items {
 		w := &list.Items[i]
-		if !set.has(w) {
+		if !set.has(w) || isProof(w) {
 			continue
 		}
 		b.spec.Workload.Manifests = append(b.spec.Workload.Manifests, w.Spec.Workload.Manifests...)
@@ -109,6 +111,11 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 		}
 		return nil
 	})
+}
+
+// isProof tells that a work only says that another one has been rolled out.
+func isProof(w *workv1.ManifestWork) bool {
+	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == work.ProofName(c) })
 }
 
 func (b *bare) name() string { return "bench-" + b.set.name }

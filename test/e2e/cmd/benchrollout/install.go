@@ -17,9 +17,6 @@ import (
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// worksOfCluster are the foundation and the payload of both components.
-const worksOfCluster = 4
-
 // install lets the Placements of both components select all clusters, and waits until both are Available on each.
 func (f *fleet) install(ctx context.Context) ([]row, error) {
 	if err := f.calm(ctx); err != nil {
@@ -29,9 +26,13 @@ func (f *fleet) install(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	works := expect("works", worksOfCluster*len(f.clusters))
+	works := expect("payloads", len(api.Components())*len(f.clusters))
 	available := expect("add-ons that are Available", len(api.Components())*len(f.clusters))
-	defer f.agents.watch(func(w *workv1.ManifestWork) { works.see(w.Namespace + "/" + w.Name) })()
+	defer f.agents.watch(func(w *workv1.ManifestWork) {
+		if w.Labels[addonv1beta1.AddonLabelKey] != "" {
+			works.see(w.Namespace + "/" + w.Name)
+		}
+	})()
 	defer f.addOns.watch(func(a *addonv1beta1.ManagedClusterAddOn) {
 		if apimeta.IsStatusConditionTrue(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable) {
 			available.see(a.Namespace + "/" + a.Name)
@@ -55,32 +56,24 @@ func (f *fleet) install(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifests, size, err := f.installed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	progress("installed on %d clusters in %.1f s; %s", len(f.clusters), done.Seconds(), used)
-	what := fmt.Sprintf("first installation on %d clusters, %d manifests and %d kB in %d works on each", len(f.clusters), manifests, size/1000, worksOfCluster)
-	return []row{
-		{what: what + ": last work written", value: seconds(written)},
-		{what: "... last add-on Available", value: seconds(done)},
-		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(used.cpu[harness.Manager]))},
-	}, nil
-}
-
-// installed is what one cluster has.
-func (f *fleet) installed(ctx context.Context) (manifests, bytes int, err error) {
 	list, err := f.Works.WorkV1().ManifestWorks(f.clusters[0]).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot list the works of %s: %w", f.clusters[0], err)
+		return nil, fmt.Errorf("cannot list the works of %s: %w", f.clusters[0], err)
 	}
+	manifests, size := 0, 0
 	for _, w := range list.Items {
 		manifests += len(w.Spec.Workload.Manifests)
 		for _, m := range w.Spec.Workload.Manifests {
-			bytes += len(m.Raw)
+			size += len(m.Raw)
 		}
 	}
-	return manifests, bytes, nil
+	progress("installed on %d clusters in %.1f s; %s", len(f.clusters), done.Seconds(), used)
+	what := fmt.Sprintf("first installation on %d clusters, %d manifests and %d kB in %d works on each", len(f.clusters), manifests, size/1000, len(list.Items))
+	return []row{
+		{what: what + ": last payload written", value: seconds(written)},
+		{what: "... last add-on Available", value: seconds(done)},
+		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(used.cpu[harness.Manager]))},
+	}, nil
 }
 
 func (f *fleet) ofEach(d time.Duration) time.Duration { return d / time.Duration(len(f.clusters)) }

@@ -259,6 +259,10 @@ func refusal(err error, cluster string, c api.Component) (status.Finding, bool) 
 	case errors.As(err, &rival) && rival.SameHub:
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
 			"%s has %s for %s %q, which came first; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true
+	case errors.As(err, &rival) && rival.Adoptable():
+		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
+			"%s has %s for %s %q of another hub; delete one of the two, and this one goes on if it is left, or, if that hub is gone for ever, set annotation %s to \"true\" to have it taken over",
+			cluster, c, c.Kind(), rival.Owner, api.AdoptAnnotation)}, true
 	case errors.As(err, &rival):
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
 			"%s has %s for %s %q of another hub; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true

@@ -56,8 +56,8 @@ func available(s *scope, o outcome) *metav1.Condition {
 		return say(metav1.ConditionFalse, addonv1beta1.AddonAvailableReasonProbeUnavailable,
 			fmt.Sprintf("%s %s is not ready: %s", s.component.AddOnName(), o.bundle.Version, delivery.Summary(wrong)))
 	}
-	return say(metav1.ConditionTrue, addonv1beta1.AddonAvailableReasonProbeAvailable,
-		fmt.Sprintf("%s %s is available", s.component.AddOnName(), o.bundle.Version))
+	// Which version it is depends on how far an edit is, and every change of the message is a write.
+	return say(metav1.ConditionTrue, addonv1beta1.AddonAvailableReasonProbeAvailable, s.component.AddOnName()+" is available")
 }
 
 // reportHeld tells whether an add-on that is being deleted, and whose removal nobody has allowed yet, still works.

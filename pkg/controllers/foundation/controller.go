@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case s.inherits():
 		err = r.inheritConfigs(ctx, s)
 	default:
-		result, err = r.deliver(ctx, s)
+		err = r.deliver(ctx, s)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache is behind; no fault
@@ -85,51 +85,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // deliver ensures the finalizer, the foundation and the proof, and tells addon-framework when the payload may follow. As long
 // as it is not known that the cluster has no installation of somebody else, the foundation is a probe, and nothing needs a
 // finalizer or a proof.
-func (r *Reconciler) deliver(ctx context.Context, s *scope) (reconcile.Result, error) {
+func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	target, err := r.Targets.OfAddOn(s.addon)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	bundle, fault, err := r.bundle(ctx, s)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	hub, err := r.Hub(ctx)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
-	seen := r.look(s, hub)
+	seen := r.look(s, bundle, hub)
 	told := target
 	if target.Resolved() && seen.refusal != nil {
 		told = *seen.refusal
 	}
 	if err := r.report(ctx, s, told, outcome{bundle: bundle, fault: fault}); err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	if r.Pauses.PausedBy(s.addon) != "" {
-		return reconcile.Result{}, r.pause(ctx, s)
+		return r.pause(ctx, s)
 	}
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
-		return reconcile.Result{}, nil //nolint:nilerr // a fault was told
+		return nil //nolint:nilerr // a fault was told
 	}
 	if err := r.withdrawProof(ctx, s, bundle); err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	if !seen.clear {
-		return reconcile.Result{}, r.ensureProbe(ctx, s, bundle)
+		return r.ensureProbe(ctx, s, bundle)
 	}
-	wait, err := r.install(ctx, s, bundle, hub)
-	return reconcile.Result{RequeueAfter: wait}, err
+	return r.install(ctx, s, bundle, hub)
 }
 
-// install has the cluster get the bundle, one step after the other. wait is after how long to look again unless an event comes
-// first.
-func (r *Reconciler) install(ctx context.Context, s *scope, bundle *render.Bundle, hub types.UID) (wait time.Duration, err error) {
+// install has the cluster get the bundle, one step after the other.
+func (r *Reconciler) install(ctx context.Context, s *scope, bundle *render.Bundle, hub types.UID) error {
 	if err := r.ensureFinalizer(ctx, s); err != nil {
-		return 0, err
+		return err
 	}
 	if err := r.ensureFoundation(ctx, s, bundle, hub); err != nil {
-		return 0, err
+		return err
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
 	return r.prove(ctx, s, bundle)

@@ -10,6 +10,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
@@ -23,12 +24,12 @@ type sight struct {
 
 // look tells what the probe has found where nothing is installed yet. What is installed is ours, and so is what was left on
 // the cluster for this hub; somebody else's is taken over only when that is asked for.
-func (r *Reconciler) look(s *scope, hub types.UID) sight {
+func (r *Reconciler) look(s *scope, bundle *render.Bundle, hub types.UID) sight {
 	switch {
 	case s.foundation != nil && !work.IsProbe(s.foundation), len(s.payloads) > 0, r.Adoptions.Adopts(s.addon):
 		return sight{clear: true}
-	case s.foundation == nil:
-		return sight{}
+	case s.foundation == nil, bundle != nil && !work.IsProbeFor(s.foundation, bundle):
+		return sight{} // nobody has looked where this bundle goes
 	}
 	found := work.FoundBy(s.foundation)
 	refuse := func(reason, format string, args ...any) sight {

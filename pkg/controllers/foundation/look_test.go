@@ -9,6 +9,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
@@ -20,6 +21,7 @@ func TestLook(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
 		works   []*workv1.ManifestWork
+		bundle  func() (*render.Bundle, error)
 		adopted bool
 		clear   bool
 		refusal string
@@ -27,7 +29,15 @@ func TestLook(t *testing.T) {
 	}{
 		"nobody has looked": {reason: "Nothing is known."},
 		"free":              {reason: "Nobody has the component.", works: []*workv1.ManifestWork{probeWork(t, "", nil)}, clear: true},
-		"installed":         {reason: "It is ours.", works: []*workv1.ManifestWork{foundationWork()}, clear: true},
+		"free elsewhere": {
+			reason: "It is to go to another namespace by now.", works: []*workv1.ManifestWork{probeWork(t, "", nil)},
+			bundle: func() (*render.Bundle, error) {
+				b, err := fine()
+				b.Workloads = []render.Workload{{Kind: "Deployment", Namespace: "elsewhere", Name: "activator"}}
+				return b, err
+			},
+		},
+		"installed": {reason: "It is ours.", works: []*workv1.ManifestWork{foundationWork()}, clear: true},
 		"left by this hub": {
 			reason: "The agent's role says whose it was.", works: []*workv1.ManifestWork{probeWork(t, hubUID, there)}, clear: true,
 		},
@@ -65,7 +75,14 @@ func TestLook(t *testing.T) {
 			if len(tc.works) > 0 {
 				s.foundation = tc.works[0]
 			}
-			got := (&Reconciler{Adoptions: adopted(tc.adopted)}).look(s, hubUID)
+			if tc.bundle == nil {
+				tc.bundle = fine
+			}
+			b, err := tc.bundle()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := (&Reconciler{Adoptions: adopted(tc.adopted)}).look(s, b, hubUID)
 			if got.clear != tc.clear || (got.refusal == nil) != (tc.refusal == "") {
 				t.Fatalf("%s got clear %t and refusal %v", tc.reason, got.clear, got.refusal)
 			}

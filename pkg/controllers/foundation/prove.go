@@ -28,30 +28,39 @@ func (r *Reconciler) withdrawProof(ctx context.Context, s *scope, bundle *render
 }
 
 // prove has it said on the cluster that the bundle runs, as soon as it does: OCM's rollout goes on when the work agent finds
-// that. It stays said, whatever becomes of the workloads, until the cluster is to have something else. wait is after how long
-// to look again unless an event comes first.
-func (r *Reconciler) prove(ctx context.Context, s *scope, bundle *render.Bundle) (wait time.Duration, err error) {
-	switch {
-	case s.proof == nil:
+// that. It stays said, whatever becomes of the workloads, until the cluster is to have something else.
+func (r *Reconciler) prove(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	if s.proof == nil {
 		if work.Runs(bundle, s.foundation, s.payloads) {
-			err = r.createProof(ctx, s, bundle)
+			return r.createProof(ctx, s, bundle)
 		}
-		return 0, err
+		return nil
+	}
+	since, lost := work.LostSince(s.proof)
+	switch {
 	case !work.Proves(s.proof, bundle, s.foundation):
-		return 0, nil // the next one comes when it is gone
+		return nil // the next one comes when it is gone
 	case len(s.proof.OwnerReferences) != 1 || s.proof.OwnerReferences[0].UID != s.addon.UID:
-		return 0, r.inheritProof(ctx, s, bundle)
-	case work.IsLost(s.proof):
-		return r.applyAgain(ctx, s.proof)
+		return r.inheritProof(ctx, s, bundle)
+	case lost:
+		return r.bringAgain(ctx, s.proof, since)
 	case !work.HasArrived(s.proof):
-		return 0, nil
+		return nil
 	}
 	for _, p := range s.payloads {
 		if err := r.lookAgain(ctx, p, s.proof.UID, work.MissesProof(p, bundle, s.foundation)); err != nil {
-			return 0, fmt.Errorf("cannot annotate ManifestWork \"%s/%s\": %w", p.Namespace, p.Name, err)
+			return fmt.Errorf("cannot annotate ManifestWork \"%s/%s\": %w", p.Namespace, p.Name, err)
 		}
 	}
-	return 0, nil
+	return nil
+}
+
+// bringAgain has the agent apply a proof that it does not find any more, once for each time that it says so.
+func (r *Reconciler) bringAgain(ctx context.Context, proof *workv1.ManifestWork, lost time.Time) error {
+	if proof.Labels[api.RepairLabel] == repairValue(lost) {
+		return nil
+	}
+	return r.relabel(ctx, proof, lost)
 }
 
 // lookAgain has the agent look again, once, for the proof if the payload misses it: it does not watch for what it did not find.

@@ -179,6 +179,15 @@ func TestProof(t *testing.T) {
 			reason: "The agent brings it again at once.",
 			hub:    delivered(t, 1).proven(t, "d1", false), want: []string{status, patchProof},
 		},
+		"somebody has deleted it on the cluster, and the agent was told": {
+			reason: "It may be away.",
+			hub: delivered(t, 1).proven(t, "d1", false).changed(func(h *hub) {
+				lost := metav1.Unix(1700000000, 0)
+				proof := h.works[2]
+				proof.Status.ResourceStatus.Manifests[0].Conditions[0].LastTransitionTime = lost
+				proof.Labels[api.RepairLabel] = "1700000000"
+			}), want: []string{status},
+		},
 		"it is about something else": {
 			reason: "It goes before anything new comes.",
 			hub:    delivered(t, 1).proven(t, "d0", true), want: []string{status, deleteProof},

@@ -151,15 +151,20 @@ func (r *Reconciler) applyAgain(ctx context.Context, w *workv1.ManifestWork) (ti
 			return min(wait, reclaimAgain), nil
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels": map[string]any{api.RepairLabel: strconv.FormatInt(now.Unix(), 10)},
-	}})
+	return reclaimAgain, r.relabel(ctx, w, now)
+}
+
+// relabel sets the label at which the agent applies a work again.
+func (r *Reconciler) relabel(ctx context.Context, w *workv1.ManifestWork, at time.Time) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{api.RepairLabel: repairValue(at)}}})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return reclaimAgain, err
+	return err
 }
+
+func repairValue(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
 func (r *Reconciler) delete(ctx context.Context, w *workv1.ManifestWork) error {
 	if w.DeletionTimestamp != nil {

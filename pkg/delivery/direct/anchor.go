@@ -42,14 +42,22 @@ func (i *Installation) readAnchor(ctx context.Context, namespace string) (*ancho
 }
 
 func (i *Installation) anchorOf(m *corev1.ConfigMap) (*anchor, error) {
-	owner, hub := m.Annotations[api.InstalledForAnnotation], m.Annotations[api.HubAnnotation]
-	switch {
-	case owner == "":
+	owner := m.Annotations[api.InstalledForAnnotation]
+	switch owner {
+	case "":
 		return nil, &ForeignError{Objects: []string{fmt.Sprintf("ConfigMap %s/%s", m.Namespace, m.Name)}}
-	case owner != i.owner.Name.String() || hub != string(i.owner.Hub):
-		return nil, &RivalError{Owner: owner, SameHub: hub == string(i.owner.Hub)}
+	case i.owner.Name.String():
+	default:
+		return nil, i.rivalError(m)
 	}
 	inv, err := decode(m.Data[inventoryKey])
+	if !i.sameHub(m) {
+		rival := &RivalError{Owner: owner}
+		if err == nil {
+			rival.left = &anchor{ConfigMap: m, inventory: inv}
+		}
+		return nil, rival
+	}
 	if err != nil {
 		return nil, &BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; delete the key to have it made anew",
 			inventoryKey, m.Namespace, m.Name, err)}

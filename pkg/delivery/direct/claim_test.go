@@ -4,6 +4,7 @@ package direct
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +64,7 @@ func TestAnchors(t *testing.T) {
 		versionFine bool
 	}{
 		"of another resource": {signed("team/self", string(hubUID), ""), "belongs to team/self", new(*RivalError), true, false},
-		"of another hub":      {signed("knative-serving/self", "hub-2", ""), "belongs to knative-serving/self", new(*RivalError), false, false},
+		"of another hub":      {signed("knative-serving/self", "hub-2", ""), "belongs to knative-serving/self", new(*RivalError), false, true},
 		"unsigned":            {signed("", "", ""), "not ours: ConfigMap knative-serving/knativeserving-self-root-owner", new(*ForeignError), false, true},
 		"unreadable": {
 			signed("knative-serving/self", string(hubUID), "{"), "delete the key to have it made anew", nil, false, false,
@@ -110,6 +111,44 @@ func TestForeign(t *testing.T) {
 	before := s.find(anchorPath).GetResourceVersion()
 	if s.settle(t, b); s.find(anchorPath).GetResourceVersion() != before {
 		t.Error("the anchor is written again and again")
+	}
+}
+
+// TestHubBuiltAnew holds that what a hub has installed that is gone for ever is taken over when that is asked for, with all
+// that is recorded of it.
+func TestHubBuiltAnew(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	owner := ownerNamed("self")
+	owner.Hub = "built-anew"
+	s.Installation = s.cluster.Installation(owner, s.clock)
+	s.asked()
+	var rival *RivalError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &rival) || !rival.Adoptable() || rival.SameHub {
+		t.Errorf("got %v", err)
+	}
+	if version, err := s.Version(t.Context(), installed); version != b.Version || err != nil {
+		t.Errorf("the version is %q, %v", version, err)
+	}
+	if out, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true, Paused: true}); err != nil || !out.Pending {
+		t.Errorf("paused: %+v, %v", out, err)
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("something is written: %q", asked)
+	}
+	before := s.find(anchorPath)
+	if _, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true}); err != nil {
+		t.Fatal(err)
+	}
+	after := s.find(anchorPath)
+	if hub := after.GetAnnotations()[api.HubAnnotation]; hub != "built-anew" {
+		t.Errorf("the anchor is of hub %q", hub)
+	}
+	if !reflect.DeepEqual(before.Object["data"], after.Object["data"]) {
+		t.Errorf("the inventory is %v, was %v", after.Object["data"], before.Object["data"])
+	}
+	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed}); err != nil {
+		t.Errorf("cannot remove it: %s, %v", waiting, err)
 	}
 }
 

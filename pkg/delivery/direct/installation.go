@@ -82,6 +82,9 @@ func (i *Installation) Version(ctx context.Context, namespace string) (string, e
 	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) {
 		return "", nil
 	}
+	if left := leftBy(err); left != nil { // whether it is taken over is decided later
+		return left.version(), nil
+	}
 	if err != nil || a == nil {
 		return "", blockedBy(err)
 	}
@@ -112,7 +115,7 @@ func (i *Installation) sync(ctx context.Context, b *render.Bundle, options SyncO
 		return Outcome{}, err
 	}
 	p := i.plan(b, a, seen)
-	if p.inventory.finish(seen) || !p.empty() || a.version() != b.Version {
+	if p.inventory.finish(seen) || !p.empty() || a.version() != b.Version || !i.sameHub(a.ConfigMap) {
 		if a, err = i.carryOut(ctx, b, a, p); err != nil {
 			i.anchor = nil // it may be half written
 			return Outcome{}, err
@@ -135,6 +138,9 @@ func (i *Installation) claim(ctx context.Context, b *render.Bundle, options Sync
 			return nil, err
 		}
 		a, err = i.adoptAnchor(ctx, b.Namespace)
+	}
+	if left := leftBy(err); left != nil && options.Adopt {
+		a, err = left, nil
 	}
 	if err != nil {
 		return nil, err

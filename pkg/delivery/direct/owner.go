@@ -52,14 +52,27 @@ type RivalError struct {
 	// what was found, sorted.
 	WorkAgent bool
 	Objects   []string
+
+	// left is the anchor where another hub has a resource of the same name, as the one has that this hub was built anew after.
+	left *anchor
 }
 
 // Error implements error.
 func (e *RivalError) Error() string { return "the installation belongs to " + e.Owner }
 
-// adoptable tells that an error is of an installation that may be taken over. One that an anchor is of has to be removed by
-// who it belongs to.
+// Adoptable tells that the installation may be taken over. One of another resource has to be removed by that.
+func (e *RivalError) Adoptable() bool { return e.WorkAgent || e.left != nil }
+
+// adoptable tells that an error is of an installation that may be taken over.
 func adoptable(err error) bool {
 	foreign, rival := (*ForeignError)(nil), (*RivalError)(nil)
-	return errors.As(err, &foreign) || errors.As(err, &rival) && rival.WorkAgent
+	return errors.As(err, &foreign) || errors.As(err, &rival) && rival.Adoptable()
+}
+
+// leftBy is the anchor that an error says may be taken over, nil when there is none.
+func leftBy(err error) *anchor {
+	if rival := (*RivalError)(nil); errors.As(err, &rival) {
+		return rival.left
+	}
+	return nil
 }

@@ -104,8 +104,7 @@ func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
 			"cannot install in namespace %q of the cluster: it is installed in namespace %q, and stays there; set annotation %s back, or delete the resource and make it anew",
 			b.Namespace, a.Namespace, api.InstallNamespaceAnnotation)}
 	}
-	var foreign, applied []string
-	appliedBy := ""
+	var foreign, applied, by []string
 	for _, resource := range []string{"deployments", "statefulsets"} {
 		found, err := i.foreignWorkloads(ctx, b, appsV1(resource))
 		if err != nil {
@@ -114,7 +113,7 @@ func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
 		for _, w := range found {
 			foreign = append(foreign, w.text)
 			if w.appliedBy != "" {
-				applied, appliedBy = append(applied, w.text), w.appliedBy
+				applied, by = append(applied, w.text), append(by, w.appliedBy)
 			}
 		}
 	}
@@ -122,7 +121,7 @@ func (i *Installation) checkFree(ctx context.Context, b *render.Bundle) error {
 	slices.Sort(applied)
 	switch {
 	case len(applied) > 0:
-		return &RivalError{Owner: "AppliedManifestWork " + appliedBy, WorkAgent: true, Objects: applied}
+		return &RivalError{Owner: "AppliedManifestWork " + slices.Min(by), WorkAgent: true, Objects: applied}
 	case len(foreign) > 0:
 		return &ForeignError{Objects: foreign}
 	}
@@ -155,11 +154,18 @@ func (i *Installation) foreignWorkloads(ctx context.Context, b *render.Bundle, g
 				continue
 			}
 			found := foreignWorkload{text: fmt.Sprintf("%s %s/%s", b.Workloads[w].Kind, o.Namespace, o.Name)}
-			if owner := slices.IndexFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "AppliedManifestWork" }); owner >= 0 {
-				found.appliedBy = o.OwnerReferences[owner].Name
-			}
+			found.appliedBy = appliedByAgent(o.OwnerReferences)
 			out = append(out, found)
 		}
 	}
 	return out, nil
+}
+
+// appliedByAgent is the AppliedManifestWork among the owners of an object, empty when no work agent has applied it.
+func appliedByAgent(owners []metav1.OwnerReference) string {
+	i := slices.IndexFunc(owners, func(r metav1.OwnerReference) bool { return r.Kind == "AppliedManifestWork" })
+	if i < 0 {
+		return ""
+	}
+	return owners[i].Name
 }

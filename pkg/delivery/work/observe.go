@@ -49,6 +49,9 @@ func waiting(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*work
 	case foundation == nil || foundation.DeletionTimestamp != nil:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
 	case IsProbe(foundation):
+		if why := FoundBy(foundation).Waiting; why != "" {
+			return why
+		}
 		return fmt.Sprintf("waiting for ManifestWork %q to tell whether the cluster has %s already", name, b.Component)
 	case foundation.Annotations[api.DigestAnnotation] != b.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated", name)

@@ -34,23 +34,37 @@ const (
 
 // Probe is the foundation of the bundle as it is before anything may be written.
 func Probe(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*workv1.ManifestWork, error) {
-	work := &workv1.ManifestWork{ObjectMeta: foundationMeta(b.Component, addon), Spec: workv1.ManifestWorkSpec{
+	spec, err := probeSpec(b)
+	if err != nil {
+		return nil, err
+	}
+	return &workv1.ManifestWork{ObjectMeta: foundationMeta(b.Component, addon), Spec: spec}, nil
+}
+
+func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
+	spec := workv1.ManifestWorkSpec{
 		DeleteOption:    &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan},
 		ManifestConfigs: probeConfigs(),
-	}}
+	}
 	for _, o := range probed(b) {
 		raw, err := json.Marshal(o)
 		if err != nil {
-			return nil, fmt.Errorf("cannot encode what a probe for %s looks at: %w", b.Component, err)
+			return spec, fmt.Errorf("cannot encode what a probe for %s looks at: %w", b.Component, err)
 		}
-		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+		spec.Workload.Manifests = append(spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
-	return work, nil
+	return spec, nil
 }
 
 // IsProbe tells that nothing was written on the cluster with the foundation yet: it is of no bundle.
 func IsProbe(foundation *workv1.ManifestWork) bool {
 	return foundation != nil && foundation.Annotations[api.DigestAnnotation] == ""
+}
+
+// IsProbeFor tells that a probe looks where the bundle goes.
+func IsProbeFor(probe *workv1.ManifestWork, b *render.Bundle) bool {
+	spec, err := probeSpec(b)
+	return err == nil && SameManifests(probe, &workv1.ManifestWork{Spec: spec})
 }
 
 // probed are the objects that tell who has the component: the work agent's role, which every hub has it apply first and

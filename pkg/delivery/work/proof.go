@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,10 +91,15 @@ func HasArrived(proof *workv1.ManifestWork) bool {
 	return applied && apimeta.IsStatusConditionTrue(proof.Status.Conditions, workv1.WorkAvailable) && observedBy(proof, workv1.WorkAvailable)
 }
 
-// IsLost tells that a proof was applied and that somebody has removed it from the cluster.
-func IsLost(proof *workv1.ManifestWork) bool {
+// LostSince tells that the agent misses a proof which it has applied, because somebody has removed it from the cluster, and
+// since when.
+func LostSince(proof *workv1.ManifestWork) (since time.Time, lost bool) {
 	applied, _ := Applied(proof)
-	return applied && slices.ContainsFunc(proof.Status.ResourceStatus.Manifests, missing)
+	i := slices.IndexFunc(proof.Status.ResourceStatus.Manifests, missing)
+	if !applied || i < 0 {
+		return since, false
+	}
+	return apimeta.FindStatusCondition(proof.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestAvailable).LastTransitionTime.Time, true
 }
 
 // MissesProof tells that the agent has looked for the proof of the bundle that the payload refers to, and not found it.

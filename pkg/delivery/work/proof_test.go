@@ -182,8 +182,8 @@ func TestProofOnTheCluster(t *testing.T) {
 			if got := HasArrived(w); got != tc.arrived {
 				t.Errorf("%s HasArrived is %v", tc.reason, got)
 			}
-			if got := IsLost(w); got != tc.lost {
-				t.Errorf("%s IsLost is %v", tc.reason, got)
+			if _, got := LostSince(w); got != tc.lost {
+				t.Errorf("%s LostSince is %v", tc.reason, got)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -27,6 +28,7 @@ type progress struct {
 	addOn      *addonv1beta1.ManagedClusterAddOn
 	foundation *workv1.ManifestWork
 	payload    *workv1.ManifestWork
+	proof      *workv1.ManifestWork
 }
 
 func (m team) progress(ctx context.Context, c api.Component, cluster string) (p progress, err error) {
@@ -42,6 +44,7 @@ func (m team) progress(ctx context.Context, c api.Component, cluster string) (p 
 		case work.FoundationName(c):
 			p.foundation = &works[i]
 		case work.ProofName(c):
+			p.proof = &works[i]
 		default:
 			p.payload = &works[i]
 		}
@@ -76,6 +79,9 @@ func installSteps() []step[progress] {
 		{"applied foundation", func(p progress) bool { return !work.IsProbe(p.foundation) && applied(p.foundation) }},
 		{"payload", func(p progress) bool { return p.payload != nil }},
 		{"applied payload", func(p progress) bool { return applied(p.payload) }},
+		{"proof", func(p progress) bool { return p.proof != nil }},
+		{"arrived proof", func(p progress) bool { return p.proof != nil && work.HasArrived(p.proof) }},
+		{"agent asked to look", func(p progress) bool { return p.payload != nil && p.payload.Annotations[api.LookAnnotation] != "" }},
 	}
 }
 
@@ -97,6 +103,7 @@ func removalSteps() []step[progress] {
 		}},
 		{"payload gone", func(p progress) bool { return p.addOn != nil && p.payload == nil }},
 		{"foundation gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.foundation == nil }},
+		{"proof gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.proof == nil }},
 		{"add-on gone", func(p progress) bool { return p.addOn == nil }},
 	}
 }
@@ -145,7 +152,11 @@ func TestManagerKilled(t *testing.T) {
 	look := func(ctx context.Context) (progress, error) { return m.progress(ctx, api.Serving, c.Name) }
 	killed := killAt(t, f, installSteps(), look, func(ctx context.Context) bool {
 		s, err := m.read(ctx, api.Serving, c.Name)
-		return err == nil && s.conditions[api.Ready].Status == metav1.ConditionTrue
+		if err != nil || s.conditions[api.Ready].Status != metav1.ConditionTrue {
+			return false
+		}
+		p, err := look(ctx)
+		return err == nil && p.payload != nil && apimeta.IsStatusConditionTrue(p.payload.Status.Conditions, workv1.WorkAvailable)
 	})
 	t.Logf("killed during the installation at: %s", strings.Join(killed, ", "))
 	if len(killed) < 4 {

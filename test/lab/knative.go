@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"open-cluster-management.io/knative-addon/test/lab/process"
 )
@@ -53,12 +58,14 @@ const knativePoll = 200 * time.Millisecond
 
 // runKnative starts and stops Knative's programs on a cluster until ctx ends.
 func (l *Lab) runKnative(ctx context.Context, c *Cluster, client kubernetes.Interface) {
+	known, stop := watchKnative(ctx, client)
+	defer stop()
 	tick := time.NewTicker(knativePoll)
 	defer tick.Stop()
 	running := map[string]*knativeProcess{}
 	for {
 		for _, k := range l.knativePrograms() {
-			err := l.reconcileKnative(ctx, c, client, k, running)
+			err := l.reconcileKnative(ctx, c, known, k, running)
 			if err != nil && ctx.Err() == nil && !isUnreachable(err) {
 				l.logf("%s: cannot run %s: %v", c.Name, k.program, err)
 			}
@@ -71,21 +78,50 @@ func (l *Lab) runKnative(ctx context.Context, c *Cluster, client kubernetes.Inte
 	}
 }
 
+// knativeCache is what a cluster has of that which decides whether programs run. Asking its API server each time would be a
+// tenth of all that a cluster at rest costs.
+type knativeCache struct {
+	client      kubernetes.Interface
+	deployments appslisters.DeploymentLister
+	accounts    corelisters.ServiceAccountLister
+}
+
+func watchKnative(ctx context.Context, client kubernetes.Interface) (known knativeCache, stop func()) {
+	ofKnative := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = "app.kubernetes.io/name in (knative-serving,knative-eventing)"
+	}))
+	all := informers.NewSharedInformerFactory(client, 0)
+	known = knativeCache{client, ofKnative.Apps().V1().Deployments().Lister(), all.Core().V1().ServiceAccounts().Lister()}
+	for _, f := range []informers.SharedInformerFactory{ofKnative, all} {
+		f.Start(ctx.Done())
+		f.WaitForCacheSync(ctx.Done())
+	}
+	return known, func() { ofKnative.Shutdown(); all.Shutdown() }
+}
+
+// deployment is the one of the name, in whichever namespace; nil when there is none.
+func (k knativeCache) deployment(name string) (*appsv1.Deployment, error) {
+	list, err := k.deployments.List(labels.Everything())
+	i := slices.IndexFunc(list, func(d *appsv1.Deployment) bool { return d.Name == name })
+	if i < 0 {
+		return nil, err
+	}
+	return list[i], nil
+}
+
 // isUnreachable tells a stopped or paused API server, which is a test's own doing.
 func isUnreachable(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err)
 }
 
-func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernetes.Interface, k knativeProgram, running map[string]*knativeProcess) error {
-	list, err := client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{
-		FieldSelector: "metadata.name=" + k.deployment, LabelSelector: "app.kubernetes.io/name in (knative-serving,knative-eventing)",
-	})
+func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, known knativeCache, k knativeProgram, running map[string]*knativeProcess) error {
+	d, err := known.deployment(k.deployment)
 	if err != nil {
 		return err
 	}
 	p := running[k.program]
-	if len(list.Items) == 0 || !wanted(&list.Items[0]) {
+	if d == nil || !wanted(d) {
 		if p == nil {
 			return nil
 		}
@@ -93,8 +129,7 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernete
 		l.logf("%s: %s stops", c.Name, k.program)
 		return p.Stop()
 	}
-	d := &list.Items[0]
-	identity, err := identityOf(ctx, client, d)
+	identity, err := known.identityOf(d)
 	if err != nil || identity == "" {
 		return err
 	}
@@ -104,7 +139,7 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernete
 		}
 		return nil
 	}
-	ip, ready, err := k.clusterIP(ctx, client, d.Namespace)
+	ip, ready, err := k.clusterIP(ctx, known.client, d.Namespace)
 	if err != nil || !ready {
 		return err
 	}
@@ -119,8 +154,8 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, client kubernete
 
 // identityOf is by what a new pod is told from an old one: the Deployment, and the account that its token is of. It is empty
 // as long as there is no account.
-func identityOf(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) (string, error) {
-	account, err := client.CoreV1().ServiceAccounts(d.Namespace).Get(ctx, d.Spec.Template.Spec.ServiceAccountName, metav1.GetOptions{})
+func (k knativeCache) identityOf(d *appsv1.Deployment) (string, error) {
+	account, err := k.accounts.ServiceAccounts(d.Namespace).Get(d.Spec.Template.Spec.ServiceAccountName)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

@@ -52,6 +52,7 @@ func TestModes(t *testing.T) {
 	for _, w := range ways {
 		w.shows(t, verdicts{})
 	}
+	settled(t, p.Fleet, api.Serving, p.Managed[0]) // what OCM is told comes after Ready
 	for _, f := range slices.Concat(specFaults(), clusterFaults(), hubFaults()) {
 		t.Run(f.name, func(t *testing.T) { f.run(t, ways) })
 	}

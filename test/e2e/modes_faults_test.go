@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -261,6 +262,23 @@ func (w way) quota(t *testing.T, resource corev1.ResourceName) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The API server asks a cache of its own, and until that has the quota what was deleted may come back.
+	eventually(t, "the quota counts", time.Minute, func(ctx context.Context) error {
+		dry, meta := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, metav1.ObjectMeta{Name: "one-too-many"}
+		var err error
+		switch resource {
+		case corev1.ResourceServices:
+			service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+			_, err = w.kube.CoreV1().Services("knative-serving").Create(ctx, service, dry)
+		default:
+			pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+			_, err = w.kube.CoreV1().Pods("knative-serving").Create(ctx, pod, dry)
+		}
+		if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+			return fmt.Errorf("one more of %s is answered with %v", resource, err)
+		}
+		return nil
+	})
 }
 
 func endQuota(t *testing.T, w way) {

@@ -2,8 +2,8 @@
 
 // Package repair has a cluster repaired as soon as it is seen to have drifted.
 //
-// OCM's work agent watches Knative's workloads and reports them at once, but applies again what was changed only at its
-// next resync, four to six minutes later. A changed label on the work makes it apply immediately. Somebody who keeps
+// OCM's work agent watches Knative's workloads and reports them at once, and what else is gone when it next looks, but applies
+// again only at its next resync, four to six minutes later. A changed label on the work makes it apply immediately. Somebody who keeps
 // changing the same thing is answered ever more slowly, and is told of in an Event.
 package repair
 
@@ -71,7 +71,7 @@ type Reconciler struct {
 // NewPauses makes the memory of a Reconciler.
 func NewPauses() *flowcontrol.Backoff { return flowcontrol.NewBackOff(firstPause, longestPause) }
 
-// Reconcile asks the work agent to apply the payloads again if a workload has drifted.
+// Reconcile asks the work agent to apply the payloads again if something has drifted.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	a, err := r.AddOns.ManagedClusterAddOns(req.Namespace).Get(req.Name)
 	if apierrors.IsNotFound(err) || err == nil && a.DeletionTimestamp != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var result reconcile.Result
 	for _, p := range payloads {
-		drifted := work.Drifted(p, bundle.Workloads)
+		drifted := work.Drifted(p, bundle)
 		if len(drifted) == 0 || p.DeletionTimestamp != nil {
 			continue
 		}

@@ -10,8 +10,13 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
+
+func manifestStatus(kind, name string, conditions ...metav1.Condition) workv1.ManifestCondition {
+	return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Kind: kind, Namespace: ns, Name: name}, Conditions: conditions}
+}
 
 func TestDrifted(t *testing.T) {
 	fixed := []render.Workload{{Kind: "Deployment", Namespace: ns, Name: "webhook", Replicas: new(int32(1))}}
@@ -26,6 +31,13 @@ func TestDrifted(t *testing.T) {
 	}{
 		"as it should be": {reason: "Nothing has drifted.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 1})},
 		"gone":            {reason: "Somebody has deleted it.", expected: fixed, status: deploymentStatus(nil, gone), want: []string{"Deployment " + ns + "/webhook is gone"}},
+		"a Service is gone": {
+			reason: "The agent would bring it back minutes later.", expected: fixed, status: manifestStatus("Service", "webhook", gone),
+			want: []string{"Service " + ns + "/webhook is gone"},
+		},
+		"a Service is there":     {reason: "Nothing has drifted.", expected: fixed, status: manifestStatus("Service", "webhook")},
+		"a Job is gone":          {reason: "It has finished.", expected: fixed, status: manifestStatus("Job", "cleanup", gone)},
+		"the proof is not there": {reason: "It comes later.", expected: fixed, status: manifestStatus("ConfigMap", "knative-serving-runs-1", gone)},
 		"scaled to none": {
 			reason: "The agent does not report what is 0.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 2}),
 			want: []string{"Deployment " + ns + "/webhook is scaled to 0 instead of 1"},
@@ -41,7 +53,7 @@ func TestDrifted(t *testing.T) {
 			if tc.old {
 				w.Generation++
 			}
-			if diff := cmp.Diff(tc.want, Drifted(w, tc.expected)); diff != "" {
+			if diff := cmp.Diff(tc.want, Drifted(w, &render.Bundle{Component: api.Serving, Workloads: tc.expected})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})

@@ -274,8 +274,11 @@ func (w way) quota(t *testing.T, resource corev1.ResourceName) {
 			pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 			_, err = w.kube.CoreV1().Pods("knative-serving").Create(ctx, pod, dry)
 		}
-		if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
-			return fmt.Errorf("one more of %s is answered with %v", resource, err)
+		if err == nil {
+			return fmt.Errorf("one more of %s is accepted", resource)
+		}
+		if !strings.Contains(err.Error(), "exceeded quota") {
+			return fmt.Errorf("one more of %s: %w", resource, err)
 		}
 		return nil
 	})

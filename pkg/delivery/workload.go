@@ -61,3 +61,15 @@ func NotRolledOut(expected []render.Workload, seen []WorkloadState) []string {
 
 // Summary joins what NotRolledOut lists into one message.
 func Summary(notRolledOut []string) string { return strings.Join(notRolledOut, "; ") }
+
+// maxNamed is how many objects a message names.
+const maxNamed = 5
+
+// Listed names the first objects in a message, and says how many more there are.
+func Listed(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -73,3 +73,15 @@ func TestNotRolledOutIsSorted(t *testing.T) {
 		t.Errorf("messages must be stable (-want +got):\n%s", diff)
 	}
 }
+
+func TestListed(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":                         nil,
+		"a, b, c, d, e":            {"a", "b", "c", "d", "e"},
+		"a, b, c, d, e and 2 more": {"a", "b", "c", "d", "e", "f", "g"},
+	} {
+		if got := Listed(names); got != want {
+			t.Errorf("%q is told as %q, want %q", names, got, want)
+		}
+	}
+}

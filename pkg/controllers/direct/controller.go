@@ -255,7 +255,7 @@ func refusal(err error, cluster string, c api.Component) (status.Finding, bool) 
 	case errors.As(err, &rival) && rival.WorkAgent:
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
 			"%s has %s by the work agent of OCM, for this or another hub (%s): %s; remove one of the two, and this one goes on if it is left, or set annotation %s to \"true\" to have it taken over",
-			cluster, c, rival.Owner, listed(rival.Objects), api.AdoptAnnotation)}, true
+			cluster, c, rival.Owner, delivery.Listed(rival.Objects), api.AdoptAnnotation)}, true
 	case errors.As(err, &rival) && rival.SameHub:
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
 			"%s has %s for %s %q, which came first; delete one of the two: this one goes on once the other is gone", cluster, c, c.Kind(), rival.Owner)}, true
@@ -269,20 +269,9 @@ func refusal(err error, cluster string, c api.Component) (status.Finding, bool) 
 	case errors.As(err, &foreign):
 		return status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonExistingInstallation, Message: fmt.Sprintf(
 			"%s has %s already, and it is not ours: %s; it is left alone: remove it, or set annotation %s to \"true\" to have it taken over",
-			cluster, c, listed(foreign.Objects), api.AdoptAnnotation)}, true
+			cluster, c, delivery.Listed(foreign.Objects), api.AdoptAnnotation)}, true
 	}
 	return status.Finding{}, false
-}
-
-// maxNamed is how many objects a message names.
-const maxNamed = 5
-
-func listed(names []string) string {
-	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // soonest is the shorter of two waits, of which 0 is none.

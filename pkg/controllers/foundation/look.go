@@ -4,11 +4,11 @@ package foundation
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
@@ -40,16 +40,16 @@ func (r *Reconciler) look(s *scope, bundle *render.Bundle, hub types.UID) sight 
 	case found.Waiting != "":
 		return sight{}
 	case len(found.Direct) > 0:
-		return refuse(api.ReasonTargetConflict, "by Direct delivery, of this or another hub: %s; "+choice, listed(found.Direct), api.AdoptAnnotation)
+		return refuse(api.ReasonTargetConflict, "by Direct delivery, of this or another hub: %s; "+choice, delivery.Listed(found.Direct), api.AdoptAnnotation)
 	case found.Hub == string(hub):
 		return sight{clear: true}
 	case found.AppliedBy != "":
 		return refuse(api.ReasonTargetConflict, "by %s (AppliedManifestWork %s): %s; "+choice,
-			otherHub(found.Hub), found.AppliedBy, listed(found.Applied), api.AdoptAnnotation)
+			otherHub(found.Hub), found.AppliedBy, delivery.Listed(found.Applied), api.AdoptAnnotation)
 	case len(found.Workloads) > 0:
 		return refuse(api.ReasonExistingInstallation,
 			"already, and it is not ours: %s; it is left alone: remove it, or set annotation %s to \"true\" to have it taken over",
-			listed(found.Workloads), api.AdoptAnnotation)
+			delivery.Listed(found.Workloads), api.AdoptAnnotation)
 	}
 	return sight{clear: true}
 }
@@ -59,15 +59,4 @@ func otherHub(uid string) string {
 		return "another hub or another ManifestWork"
 	}
 	return fmt.Sprintf("another hub, whose namespace kube-system has UID %s", uid)
-}
-
-// maxNamed is how many objects a message names.
-const maxNamed = 5
-
-func listed(names []string) string {
-	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 )
 
 // RemoveOptions say what is to go besides the payload.
@@ -141,11 +141,8 @@ func (i *Installation) removeAll(ctx context.Context, inv inventory, match func(
 	if len(left) == 0 {
 		return "", nil
 	}
-	return "waiting for these to be gone: " + strings.Join(left[:min(len(left), maxNamed)], ", "), nil
+	return "waiting for these to be gone: " + delivery.Listed(left), nil
 }
-
-// maxNamed is how many objects a message names.
-const maxNamed = 5
 
 // prune deletes objects and takes those that are gone, or not ours, from the inventory. What the cluster refuses to delete
 // is remembered; an error means that it could not be used.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 )
 
 // sweptKinds are kinds of Kubernetes that Knative's releases have objects of, by resource. Namespaces are not among them:
@@ -90,7 +90,7 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory, op
 	for _, resource := range slices.Sorted(maps.Keys(found)) {
 		names = append(names, fmt.Sprintf("%d %s", found[resource], resource))
 	}
-	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	text := delivery.Listed(names)
 	if options.UserResources {
 		return "waiting for resources of users to be gone: " + text + refused, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -210,4 +212,47 @@ func (s spoke) listed(ctx context.Context, gvr schema.GroupVersionResource) ([]u
 		return nil, fmt.Errorf("cannot list %s of %s: %w", gvr.Resource, s.Name, err)
 	}
 	return list.Items, nil
+}
+
+// observed is what a watch of a test has seen while the test went on.
+type observed struct {
+	done chan struct{} // the watch has ended
+
+	mu         sync.Mutex
+	violations []string
+}
+
+// follow hands on what a watch shows until the test ends.
+func (o *observed) follow(t *testing.T, start func(ctx context.Context) (watch.Interface, error), see func(ctx context.Context, e watch.Event)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := start(ctx)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	o.done = make(chan struct{})
+	go func() {
+		defer close(o.done)
+		for e := range events.ResultChan() {
+			see(ctx, e)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-o.done })
+}
+
+// clean holds that the watch goes on and has seen nothing wrong so far.
+func (o *observed) clean(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case <-o.done:
+		t.Error("the watch has ended")
+	default:
+	}
+	slices.Sort(o.violations)
+	for _, v := range slices.Compact(slices.Clone(o.violations)) {
+		t.Error(v)
+	}
 }

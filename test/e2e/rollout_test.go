@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -174,38 +173,23 @@ func (m team) completed(hash string, want int) func(ctx context.Context) error {
 
 // waves watches which spec each cluster's works carry.
 type waves struct {
-	m      team
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	done   chan struct{}
+	observed
 
+	m             team
 	before, after string            // hashes of the specs without and with the marker
 	payload       map[string]string // hash by cluster
 	digest        map[string]string // of the foundation, by cluster
 	digestOf      map[string]string // by hash
 	changes       int
-	violations    []string
 }
 
 // watchWaves begins to watch clusters that have the spec with the hash before.
 func watchWaves(t *testing.T, m team, before string) *waves {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &waves{
-		m: m, cancel: cancel, done: make(chan struct{}), before: before,
-		payload: map[string]string{}, digest: map[string]string{}, digestOf: map[string]string{},
-	}
-	events, err := m.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(w.done)
-		for e := range events.ResultChan() {
-			w.see(ctx, e)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-w.done })
+	w := &waves{m: m, before: before, payload: map[string]string{}, digest: map[string]string{}, digestOf: map[string]string{}}
+	w.follow(t, func(ctx context.Context) (watch.Interface, error) {
+		return m.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
+	}, w.see)
 	eventually(t, "the watch shows every cluster", time.Minute, w.carrying(before, len(m.Managed)))
 	return w
 }
@@ -313,16 +297,9 @@ func (w *waves) carrying(hash string, want int) func(context.Context) error {
 // proven holds what the watch has seen so far.
 func (w *waves) proven(t *testing.T) {
 	t.Helper()
+	w.clean(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.done:
-		t.Error("the watch has ended")
-	default:
-	}
-	for _, v := range w.violations {
-		t.Error(v)
-	}
 	if w.changes < len(w.m.Managed) {
 		t.Errorf("%d payloads have changed, want %d at least", w.changes, len(w.m.Managed))
 	}

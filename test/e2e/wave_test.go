@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
@@ -55,7 +55,7 @@ func TestWaves(t *testing.T) {
 	t.Run("a wave waits until the one before has been well for long enough", func(t *testing.T) { soak(t, w) })
 	t.Run("a mandatory group comes first, and nothing after it while it fails", func(t *testing.T) { mandatoryGroup(t, w) })
 	t.Run("a rollout to all at once completes nowhere", func(t *testing.T) { allAtOnce(t, w) })
-	w.proven(t)
+	w.clean(t)
 }
 
 // rollout sets the rollout strategy.
@@ -266,32 +266,23 @@ func (m team) goBack(t *testing.T, good string) {
 
 // completions watches when clusters are to have a spec, and when they have completed it.
 type completions struct {
-	m    team
-	done chan struct{}
+	observed
 
-	mu           sync.Mutex
+	m            team
 	began, ended map[string]map[string]time.Time // by hash and cluster
 	never        []string                        // hashes that no cluster may complete
-	violations   []string
 }
 
 func watchCompletions(t *testing.T, m team) *completions {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &completions{m: m, done: make(chan struct{}), began: map[string]map[string]time.Time{}, ended: map[string]map[string]time.Time{}}
-	events, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(w.done)
-		for e := range events.ResultChan() {
-			if a, ok := e.Object.(*addonv1beta1.ManagedClusterAddOn); ok {
-				w.see(a)
-			}
+	w := &completions{m: m, began: map[string]map[string]time.Time{}, ended: map[string]map[string]time.Time{}}
+	w.follow(t, func(ctx context.Context) (watch.Interface, error) {
+		return m.AddOns.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
+	}, func(_ context.Context, e watch.Event) {
+		if a, ok := e.Object.(*addonv1beta1.ManagedClusterAddOn); ok {
+			w.see(a)
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-w.done })
+	})
 	return w
 }
 
@@ -322,21 +313,5 @@ func once(times map[string]map[string]time.Time, hash, cluster string, now time.
 	}
 	if _, ok := times[hash][cluster]; !ok {
 		times[hash][cluster] = now
-	}
-}
-
-// proven holds what the watch has seen.
-func (w *completions) proven(t *testing.T) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.done:
-		t.Error("the watch has ended")
-	default:
-	}
-	slices.Sort(w.violations)
-	for _, v := range slices.Compact(w.violations) {
-		t.Error(v)
 	}
 }

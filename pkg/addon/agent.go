@@ -59,13 +59,15 @@ type Agent struct {
 	targets   Targets
 	pauses    Pauses
 	works     Works
+	// configs are those of every payload.
+	configs []workv1.ManifestConfigOption
 }
 
 var _ agent.AgentAddon = (*Agent)(nil)
 
 // New makes the add-on of a component.
 func New(component api.Component, bundles Bundles, targets Targets, pauses Pauses, works Works) *Agent {
-	return &Agent{component: component, bundles: bundles, targets: targets, pauses: pauses, works: works}
+	return &Agent{component: component, bundles: bundles, targets: targets, pauses: pauses, works: works, configs: work.PayloadConfigs()}
 }
 
 // Manifests implements agent.AgentAddon: the payload of the cluster, as soon as its foundation is applied.
@@ -73,19 +75,37 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	if by := a.pauses.PausedBy(addon); by != "" {
 		return a.delivered(addon, by)
 	}
-	result, err := a.targets.OfAddOn(addon)
+	bundle, foundation, err := a.wanted(ctx, addon)
 	if err != nil {
 		return nil, err
 	}
+	return work.Payload(bundle, foundation), nil
+}
+
+// wanted is what the payload of an add-on is made of, as soon as it may be delivered.
+func (a *Agent) wanted(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, *workv1.ManifestWork, error) {
+	result, err := a.targets.OfAddOn(addon)
+	if err != nil {
+		return nil, nil, err
+	}
 	if result.Target == nil { // an error keeps what is installed
-		return nil, fmt.Errorf("nothing new is delivered: %s: %s", result.Reason, result.Message)
+		return nil, nil, fmt.Errorf("nothing new is delivered: %s: %s", result.Reason, result.Message)
 	}
 	bundle, err := a.bundles.Bundle(ctx, addon)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	foundation, err := a.foundation(addon.Namespace, bundle)
+	if err != nil {
+		return nil, nil, err
+	}
+	return bundle, foundation, a.awaitGate(addon)
+}
+
+// foundation is that of the bundle, applied.
+func (a *Agent) foundation(cluster string, bundle *render.Bundle) (*workv1.ManifestWork, error) {
 	name := work.FoundationName(a.component)
-	foundation, err := a.works.Foundations.ManifestWorks(addon.Namespace).Get(name)
+	foundation, err := a.works.Foundations.ManifestWorks(cluster).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
 	}
@@ -101,26 +121,7 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	if applied, why := work.Applied(foundation); !applied {
 		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
 	}
-	if err := a.unproven(foundation, bundle); err != nil {
-		return nil, err
-	}
-	return work.Payload(bundle, foundation), nil
-}
-
-// unproven waits until nothing on the cluster says any more that it runs what it had before: the work agent also looks at a
-// payload before it applies it, and the new one must not be Available with the proof of the old one.
-func (a *Agent) unproven(foundation *workv1.ManifestWork, bundle *render.Bundle) error {
-	name := work.ProofName(a.component)
-	proof, err := a.works.Foundations.ManifestWorks(foundation.Namespace).Get(name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
-	case !work.Proves(proof, bundle, foundation):
-		return fmt.Errorf("waiting for ManifestWork %q, which is about what the cluster had before, to be removed", name)
-	}
-	return nil
+	return foundation, nil
 }
 
 // GetAgentAddonOptions implements agent.AgentAddon.
@@ -129,11 +130,11 @@ func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
 		AddonName: a.component.AddOnName(),
 		// There is no agent of ours on the cluster, so nothing registers.
 		Registration: nil,
-		// Package foundation says whether the add-on is Available. To the framework it would not be while its work is not,
-		// which waits for a proof.
+		// Package foundation says whether the add-on is Available: the framework would go by the works alone, which are while
+		// old pods serve.
 		HealthProber:        &agent.HealthProber{Type: agent.HealthProberTypeNone},
 		SupportedConfigGVRs: []schema.GroupVersionResource{a.component.Resource(), utils.AddOnDeploymentConfigGVR},
-		ManifestConfigs:     work.PayloadConfigs(),
+		ManifestConfigs:     a.configs,
 		// A cluster that comes back is looked at again.
 		AgentDeployTriggerClusterFilter: utils.ClusterAvailableConditionChanged,
 	}

@@ -71,9 +71,13 @@ func foundation() *workv1.ManifestWork {
 	}
 }
 
-// proof says that the cluster runs the bundle with the digest.
-func proof(digest string) *workv1.ManifestWork {
-	return work.Proof(&render.Bundle{Component: api.Serving, Digest: digest, Version: "1.23.0"}, foundation(), testAddOn())
+// gate speaks of the spec with the hash.
+func gate(hash string, closed bool) *workv1.ManifestWork {
+	w := work.Gate(&render.Bundle{Component: api.Serving}, testAddOn(), map[string]string{"knativeservings.operator.knative.dev/fleet/default": hash})
+	if !closed {
+		delete(w.Labels, addonv1beta1.AddonLabelKey)
+	}
+	return w
 }
 
 func leaving(w *workv1.ManifestWork) *workv1.ManifestWork {
@@ -110,9 +114,10 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		bundles bundlesFunc
 		target  targetFunc // permitted when nil
 		works   []*workv1.ManifestWork
+		gate    *workv1.ManifestWork
 		want    string // in the error; empty means no error
 	}{
-		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {})},
+		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", true)},
 		"bad configuration": {
 			bundles: func() (*render.Bundle, error) { return nil, errBad }, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
 		},
@@ -127,7 +132,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			target: func() (resolve.Result, error) { return resolve.Result{}, errBad },
 		},
 		"cluster out of sight": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}),
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", true),
 			target: func() (resolve.Result, error) {
 				return resolve.Result{Target: &resolve.Target{}, Reason: api.ReasonManagedClusterUnavailable}, nil
 			},
@@ -139,16 +144,19 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		"probe": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { delete(w.Annotations, api.DigestAnnotation) }), want: "before it is known whether",
 		},
-		"proof of this bundle": {bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d2"))},
-		"proof of another bundle": {
-			bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), proof("d1")), want: "about what the cluster had before",
+		"gate that is open for this configuration": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", false),
 		},
-		"proof of this bundle in another installation": {
-			bundles: testBundle, works: append(of(func(w *workv1.ManifestWork) { w.UID = "f2" }), proof("d2")), want: "about what the cluster had before",
+		"gate that is closed since another configuration": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h0", true),
 		},
-		"proof of this bundle on its way out": {
-			bundles: testBundle, works: append(of(func(*workv1.ManifestWork) {}), leaving(proof("d2"))), want: "about what the cluster had before",
+		"gate that is open for another configuration": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h0", false), want: "to have OCM's label",
 		},
+		"gate on its way out": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: leaving(gate("h1", true)), want: "to be created anew",
+		},
+		"no gate": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: "knative-serving-gate"},
 		"foundation not applied": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Generation = 2 }), want: "not applied it yet",
 		},
@@ -157,7 +165,10 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			if tc.target == nil {
 				tc.target = permitted
 			}
-			objects, err := New(api.Serving, tc.bundles, tc.target, running, works(t, tc.works...)).Manifests(t.Context(), nil, testAddOn())
+			if tc.gate != nil {
+				tc.works = append(tc.works, tc.gate)
+			}
+			objects, err := New(api.Serving, tc.bundles, tc.target, running, works(t, tc.works...)).Manifests(t.Context(), nil, configuredBy("h1"))
 			switch {
 			case tc.want == "" && (err != nil || len(objects) == 0):
 				t.Errorf("got %d objects, error %v", len(objects), err)
@@ -177,6 +188,6 @@ func TestOptions(t *testing.T) {
 		t.Errorf("first supported config is %v", o.SupportedConfigGVRs[0])
 	}
 	if o.HealthProber.Type != agent.HealthProberTypeNone {
-		t.Errorf("prober is %q: the framework would call an add-on unavailable that waits for its proof", o.HealthProber.Type)
+		t.Errorf("prober is %q: the framework would go by the works alone", o.HealthProber.Type)
 	}
 }

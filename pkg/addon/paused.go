@@ -3,7 +3,6 @@
 package addon
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 )
 
 // delivered is what the payload of a paused add-on carries. When the add-on is to have another configuration by now, that
@@ -35,7 +35,7 @@ func (a *Agent) delivered(addon *addonv1beta1.ManagedClusterAddOn, by string) ([
 	want := agentdeploy.ConfigsToMap(addon.Status.ConfigReferences)
 	var out []runtime.Object
 	for _, p := range payloads {
-		if !maps.Equal(configsOf(p), want) {
+		if !maps.Equal(work.ConfigsOf(p), want) {
 			return nil, fmt.Errorf("paused by %s: cluster %q keeps what it has instead of its new configuration; take it away to go on", by, addon.Namespace)
 		}
 		for _, m := range p.Spec.Workload.Manifests {
@@ -63,20 +63,11 @@ func payloadsOf(works worklisters.ManifestWorkLister, addon *addonv1beta1.Manage
 	return out, nil
 }
 
-// configsOf are the configurations that a payload was made of, with their hashes, as the framework writes them down.
-func configsOf(payload *workv1.ManifestWork) map[string]string {
-	out := map[string]string{}
-	if json.Unmarshal([]byte(payload.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]), &out) != nil {
-		return nil
-	}
-	return out
-}
-
 // deliveredConfig is the KnativeServing or KnativeEventing that all payloads were made of; ok is false when they differ.
 func deliveredConfig(component api.Component, payloads []*workv1.ManifestWork) (name types.NamespacedName, hash string, ok bool) {
 	prefix := component.Resource().GroupResource().String() + "/"
 	for i, p := range payloads {
-		for config, of := range configsOf(p) {
+		for config, of := range work.ConfigsOf(p) {
 			id, ours := strings.CutPrefix(config, prefix)
 			if !ours {
 				continue

@@ -15,8 +15,7 @@ const (
 	PinnedVersionAnnotation = Prefix + "pinned-version"
 
 	// FoundationLabel on a ManifestWork names the component whose Namespace, CRDs and agent permissions it carries, or of
-	// which it proves that it runs. It is not OCM's own add-on label: the framework deletes works of that label that it did
-	// not make.
+	// which it holds the rollout. addon-framework does not see works with this label: it would delete what it did not make.
 	FoundationLabel = Prefix + "foundation"
 	// DigestAnnotation on a foundation is the digest of the foundation of the bundle that it was made from: a change of what
 	// only the payload has must not write it. As long as it has none, it only looks whether somebody else has the component
@@ -30,10 +29,6 @@ const (
 	// RepairLabel on a ManifestWork changes to make the work agent apply everything at once. Its value is when that was
 	// last asked for, in seconds since 1970.
 	RepairLabel = Prefix + "repair"
-
-	// LookAnnotation on a payload makes the work agent look at its objects at once, without applying them. Its value is the
-	// UID of the proof that the agent is to find; it is taken away when it has.
-	LookAnnotation = Prefix + "look"
 
 	// FoundationFinalizer on a ManagedClusterAddOn holds it until the cluster is clean: what was installed is removed in
 	// an order, the foundation last.

@@ -52,7 +52,8 @@ type Hub struct {
 	addOns   addoninformers.SharedInformerFactory
 	clusters clusterinformers.SharedInformerFactory
 	configs  dynamicinformer.DynamicSharedInformerFactory
-	// payloads are works with OCM's label of one of our add-ons, foundations those with ours.
+	// payloads are works with only OCM's label of one of our add-ons, foundations those with ours. addon-framework deletes
+	// what it finds among the former and did not make.
 	payloads, foundations workinformers.SharedInformerFactory
 	// revisions are ControllerRevisions with our label: the hub has many others.
 	revisions kubeinformers.SharedInformerFactory
@@ -92,7 +93,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 	selected := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
-	addOnLabel := selected(addonv1beta1.AddonLabelKey + " " + ours)
+	payloads := selected(addonv1beta1.AddonLabelKey + " " + ours + ",!" + api.FoundationLabel)
 	h.revisions = kubeinformers.NewSharedInformerFactoryWithOptions(kube, resync,
 		kubeinformers.WithTweakListOptions(selected(api.RevisionLabel+" "+ours)), kubeinformers.WithTransform(withoutManagedFields))
 	h.addOns = addoninformers.NewSharedInformerFactoryWithOptions(h.AddOnClient, resync,
@@ -105,7 +106,7 @@ func NewHub(config *rest.Config) (*Hub, error) {
 		clusterinformers.WithTransform(withoutManagedFields))
 	h.configs = dynamicinformer.NewDynamicSharedInformerFactory(h.ConfigClient, resync)
 	h.payloads = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
-		workinformers.WithTweakListOptions(addOnLabel), workinformers.WithTransform(withoutManagedFields))
+		workinformers.WithTweakListOptions(payloads), workinformers.WithTransform(withoutManagedFields))
 	h.foundations = workinformers.NewSharedInformerFactoryWithOptions(h.WorkClient, resync,
 		workinformers.WithTweakListOptions(selected(api.FoundationLabel+" "+ours)),
 		workinformers.WithTransform(withoutManagedFields))

@@ -17,6 +17,7 @@ import (
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/registration"
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	"open-cluster-management.io/sdk-go/pkg/basecontroller/factory"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -72,7 +73,7 @@ func startFramework(
 	clusters, addOns := hub.clusters.Cluster().V1().ManagedClusters(), hub.addOns.Addon().V1beta1().ManagedClusterAddOns()
 	definitions, ours := hub.addOns.Addon().V1beta1().ClusterManagementAddOns(), utils.FilterByAddonName(agents)
 	deploy := agentdeploy.NewAddonDeployController(
-		hub.WorkClient, hub.AddOnClient, clusters, addOns, hub.payloads.Work().V1().ManifestWorks(), agents, utils.AllowAllAddOns)
+		hub.WorkClient, hub.AddOnClient, clusters, addOns, hub.payloads.Work().V1().ManifestWorks(), agents, due(ctx, agents))
 	register := registration.NewAddonRegistrationController(hub.AddOnClient, clusters, addOns, agents, utils.AllowAllAddOns)
 	go deploy.Run(ctx, deployWorkers)
 	for _, c := range []factory.Controller{
@@ -86,5 +87,13 @@ func startFramework(
 	return func(key string) {
 		deploy.SyncContext().Queue().Add(key)
 		register.SyncContext().Queue().Add(key)
+	}
+}
+
+// due passes over add-ons that addon-framework has nothing to do with. The foundation controller has it look again.
+func due(ctx context.Context, agents map[string]agent.AgentAddon) utils.ManagedClusterAddOnFilterFunc {
+	return func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		ours, ok := agents[a.Name].(*addon.Agent)
+		return !ok || ours.Due(ctx, a)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -160,7 +161,13 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 				return fmt.Errorf("there are %d works", len(works))
 			}
 			for _, w := range works {
-				if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) || w.Annotations[api.LookAnnotation] != "" {
+				if w.Name == work.GateName(component) {
+					if work.IsClosed(&w) {
+						return fmt.Errorf("%s is closed", w.Name)
+					}
+					continue
+				}
+				if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) {
 					return fmt.Errorf("%s has annotations %v and conditions %+v", w.Name, w.Annotations, w.Status.Conditions)
 				}
 			}

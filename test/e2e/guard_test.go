@@ -320,7 +320,7 @@ func forced(t *testing.T, m team, c *lab.Cluster) {
 	m.worksGone(t, c)
 	after := specs(t, connect(t, c))
 	for _, name := range slices.Sorted(maps.Keys(before.Objects)) {
-		if after[name] == "" && !strings.Contains(name, "-runs-") { // which only says that it was ours
+		if after[name] == "" {
 			t.Errorf("%s is gone from the cluster", name)
 		}
 	}

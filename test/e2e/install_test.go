@@ -51,7 +51,7 @@ func everythingApplied(t *testing.T, f *harness.Fleet) {
 				t.Fatal(err)
 			}
 			if len(works) != 3 {
-				t.Errorf("%s on %s is %d works, want foundation, payload and proof", component, c.Name, len(works))
+				t.Errorf("%s on %s is %d works, want foundation, payload and gate", component, c.Name, len(works))
 			}
 			for i := range works {
 				applied, why := work.Applied(&works[i])

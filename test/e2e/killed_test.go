@@ -28,7 +28,7 @@ type progress struct {
 	addOn      *addonv1beta1.ManagedClusterAddOn
 	foundation *workv1.ManifestWork
 	payload    *workv1.ManifestWork
-	proof      *workv1.ManifestWork
+	gate       *workv1.ManifestWork
 }
 
 func (m team) progress(ctx context.Context, c api.Component, cluster string) (p progress, err error) {
@@ -43,8 +43,8 @@ func (m team) progress(ctx context.Context, c api.Component, cluster string) (p 
 		switch works[i].Name {
 		case work.FoundationName(c):
 			p.foundation = &works[i]
-		case work.ProofName(c):
-			p.proof = &works[i]
+		case work.GateName(c):
+			p.gate = &works[i]
 		default:
 			p.payload = &works[i]
 		}
@@ -77,11 +77,10 @@ func installSteps() []step[progress] {
 		{"applied probe", func(p progress) bool { return work.IsProbe(p.foundation) && applied(p.foundation) }},
 		{"foundation", func(p progress) bool { return p.foundation != nil && !work.IsProbe(p.foundation) }},
 		{"applied foundation", func(p progress) bool { return !work.IsProbe(p.foundation) && applied(p.foundation) }},
+		{"gate", func(p progress) bool { return p.gate != nil }},
 		{"payload", func(p progress) bool { return p.payload != nil }},
 		{"applied payload", func(p progress) bool { return applied(p.payload) }},
-		{"proof", func(p progress) bool { return p.proof != nil }},
-		{"arrived proof", func(p progress) bool { return p.proof != nil && work.HasArrived(p.proof) }},
-		{"agent asked to look", func(p progress) bool { return p.payload != nil && p.payload.Annotations[api.LookAnnotation] != "" }},
+		{"gate opened", func(p progress) bool { return p.payload != nil && p.gate != nil && !work.IsClosed(p.gate) }},
 	}
 }
 
@@ -103,7 +102,7 @@ func removalSteps() []step[progress] {
 		}},
 		{"payload gone", func(p progress) bool { return p.addOn != nil && p.payload == nil }},
 		{"foundation gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.foundation == nil }},
-		{"proof gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.proof == nil }},
+		{"gate gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.gate == nil }},
 		{"add-on gone", func(p progress) bool { return p.addOn == nil }},
 	}
 }

@@ -55,7 +55,7 @@ func TestOfflineRender(t *testing.T) {
 				var delivered []string
 				for _, w := range works {
 					for _, m := range w.Spec.Workload.Manifests {
-						if w.Name != work.ProofName(component) && !bytes.Contains(m.Raw, []byte(`"name":"`+component.AddOnName()+`-runs-`)) {
+						if w.Name != work.GateName(component) && !bytes.Contains(m.Raw, []byte(`"name":"`+component.AddOnName()+`-bundle-`)) {
 							delivered = append(delivered, ofAnyHub(canonical(t, m.Raw)))
 						}
 					}

@@ -20,18 +20,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
 // payload is the work of the component's payload on the cluster.
 func (m team) payload(t *testing.T, c api.Component, cluster string) workv1.ManifestWork {
 	t.Helper()
-	list, err := m.Works.WorkV1().ManifestWorks(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: addonv1beta1.AddonLabelKey + "=" + c.AddOnName()})
+	list, err := m.Works.WorkV1().ManifestWorks(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: harness.Payloads(c)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +57,6 @@ func watchRest(t *testing.T, m team, c api.Component, cluster string) func(t *te
 	settled(t, m.Fleet, c, m.cluster(cluster))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), restTime)
 	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
-	labelled := func(label string) metav1.ListOptions {
-		return metav1.ListOptions{LabelSelector: label + "=" + c.AddOnName()}
-	}
 	var watches []watch.Interface
 	add := func(w watch.Interface, err error) {
 		if err != nil {
@@ -69,8 +66,8 @@ func watchRest(t *testing.T, m team, c api.Component, cluster string) func(t *te
 	}
 	add(m.resources(c).Watch(ctx, single))
 	add(m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.AddOnName()}))
-	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, labelled(addonv1beta1.AddonLabelKey)))
-	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, labelled(api.FoundationLabel)))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: harness.Payloads(c)}))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: api.FoundationLabel + "=" + string(c)}))
 	written := make(chan string, len(watches))
 	for _, w := range watches {
 		go func() {
@@ -326,7 +323,7 @@ func orphaned(t *testing.T, m team, c *lab.Cluster) {
 	})
 	after := specs(t, connect(t, c))
 	for name := range before {
-		if after[name] == "" && !strings.Contains(name, "-runs-") { // which only says that it was ours
+		if after[name] == "" {
 			t.Errorf("%s is gone from the cluster", name)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -112,7 +111,7 @@ func atRest(t *testing.T, f *harness.Fleet, c *lab.Cluster) {
 // payload is the work of Serving.
 func payload(ctx context.Context, f *harness.Fleet, c *lab.Cluster) (*workv1.ManifestWork, error) {
 	list, err := f.Works.WorkV1().ManifestWorks(c.Name).List(ctx, metav1.ListOptions{
-		LabelSelector: addonv1beta1.AddonLabelKey + "=" + api.Serving.AddOnName(),
+		LabelSelector: harness.Payloads(api.Serving),
 	})
 	if err != nil {
 		return nil, err

@@ -204,7 +204,7 @@ func (w *waves) see(ctx context.Context, e watch.Event) {
 	case !ok:
 	case o.Name == work.FoundationName(api.Serving):
 		w.seeFoundation(ctx, o)
-	case o.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName():
+	case o.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && o.Name != work.GateName(api.Serving):
 		w.seePayload(ctx, o)
 	}
 }

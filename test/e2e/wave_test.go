@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,7 @@ func firstWave(t *testing.T, w *completions) {
 	bad := w.breaks(t, "first-wave")
 	w.m.holds(t, bad, good, first...)
 	w.m.timedOut(t, len(first))
+	w.m.still(t, first...)
 	w.m.restart(t)
 	w.m.holds(t, bad, good, first...)
 	w.m.only(t, bad, first...)
@@ -187,6 +189,38 @@ func (m team) holds(t *testing.T, desired, completed string, clusters ...*lab.Cl
 			return nil
 		})
 	}
+}
+
+// still waits until nothing is written on the hub about the clusters, whose wave goes on being held. OCM reports on one work of
+// an add-on, in no order, and may not have to say different things of two.
+func (m team) still(t *testing.T, clusters ...*lab.Cluster) {
+	t.Helper()
+	const rest = 10 * time.Second
+	last, since := map[string]string{}, time.Now()
+	eventually(t, "nothing is written about clusters that hold their wave", 2*time.Minute, func(ctx context.Context) error {
+		now := map[string]string{}
+		for _, c := range clusters {
+			a, err := m.current(ctx, c)
+			if err != nil || a == nil {
+				return fmt.Errorf("the add-on is %v, error %w", a, err)
+			}
+			now[c.Name] = a.ResourceVersion
+			works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+			if err != nil {
+				return err
+			}
+			for _, w := range works {
+				now[c.Name+"/"+w.Name] = w.ResourceVersion
+			}
+		}
+		if !maps.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < rest {
+			return fmt.Errorf("the last write is %s old", quiet)
+		}
+		return nil
+	})
 }
 
 // progressed waits until OCM says that of the rollout.

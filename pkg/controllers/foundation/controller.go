@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,10 +49,6 @@ type Reconciler struct {
 	// Trigger makes addon-framework look at the add-on again.
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock
-
-	// asked is for which proof the agent was last asked to look at a payload, by namespace/name. The annotation says so too,
-	// but addon-framework may take it away at once.
-	asked sync.Map
 }
 
 // staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
@@ -82,9 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// deliver ensures the finalizer, the foundation and the proof, and tells addon-framework when the payload may follow. As long
+// deliver ensures the finalizer, the foundation and the gate, and tells addon-framework when the payload may follow. As long
 // as it is not known that the cluster has no installation of somebody else, the foundation is a probe, and nothing needs a
-// finalizer or a proof.
+// finalizer or a gate.
 func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	target, err := r.Targets.OfAddOn(s.addon)
 	if err != nil {
@@ -112,9 +107,6 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope) error {
 	if target.Target == nil || fault != nil || s.clusterLeaves() {
 		return nil //nolint:nilerr // a fault was told
 	}
-	if err := r.withdrawProof(ctx, s, bundle); err != nil {
-		return err
-	}
 	if !seen.clear {
 		return r.ensureProbe(ctx, s, bundle)
 	}
@@ -129,15 +121,21 @@ func (r *Reconciler) install(ctx context.Context, s *scope, bundle *render.Bundl
 	if err := r.ensureFoundation(ctx, s, bundle, hub); err != nil {
 		return err
 	}
+	if err := r.keepGate(ctx, s, bundle); err != nil {
+		return err
+	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)
-	return r.prove(ctx, s, bundle)
+	return nil
 }
 
-// pause leaves the works as they are. An add-on that has taken over somebody else's works holds them from now on, paused or
+// pause leaves the works as they are, but for the hub's own notes. An add-on that has taken over somebody else's works holds them from now on, paused or
 // not: they must not go with it unseen.
 func (r *Reconciler) pause(ctx context.Context, s *scope) error {
 	if s.nothingWritten() || s.clusterLeaves() {
 		return nil
+	}
+	if written, err := r.tellGate(ctx, s); written || err != nil {
+		return err
 	}
 	return r.ensureFinalizer(ctx, s)
 }

@@ -82,8 +82,6 @@ type hub struct {
 	actions    []string
 	updated    []*workv1.ManifestWork
 	triggered  bool
-	// asked is the proof for which the agent was asked to look at the payload.
-	asked types.UID
 }
 
 const clusterName = "cluster1"
@@ -242,7 +240,7 @@ func (h *hub) reconcile(t *testing.T) error {
 		if a.GetSubresource() != "" {
 			resource += "/" + a.GetSubresource()
 		}
-		h.actions = append(h.actions, a.GetVerb()+" "+resource+"/"+name)
+		h.actions = append(h.actions, a.GetVerb()+" "+resource+"/"+name+ofGate(t, name, a))
 		return false, nil, nil
 	}
 	works.PrependReactor("*", "*", note)
@@ -255,16 +253,14 @@ func (h *hub) reconcile(t *testing.T) error {
 	if h.noAddOn {
 		addOnsIndexer = indexerOf[*addonv1beta1.ManagedClusterAddOn](t)
 	}
-	lister := worklisters.NewManifestWorkLister(indexerOf(t, h.works...))
+	ours := slices.DeleteFunc(slices.Clone(h.works), func(w *workv1.ManifestWork) bool { return w.Labels[api.FoundationLabel] == "" })
+	payloads := slices.DeleteFunc(slices.Clone(h.works), func(w *workv1.ManifestWork) bool { return w.Labels[api.FoundationLabel] != "" })
 	r := &Reconciler{
 		AddOns:   addonlisters.NewManagedClusterAddOnLister(addOnsIndexer),
-		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: lister, Payloads: lister,
+		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: worklisters.NewManifestWorkLister(indexerOf(t, ours...)), Payloads: worklisters.NewManifestWorkLister(indexerOf(t, payloads...)),
 		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused,
 		Adoptions: h.adopted, Hub: func(context.Context) (types.UID, error) { return hubUID, nil }, Events: events.NewFakeRecorder(10),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
-	}
-	if h.asked != "" {
-		r.asked.Store(clusterName+"/"+payload().Name, h.asked)
 	}
 	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
 	return err
@@ -275,6 +271,7 @@ func TestReconcile(t *testing.T) {
 		patchStatus      = "patch managedclusteraddons/status/knative-serving"
 		patchAddOn       = "patch managedclusteraddons/knative-serving"
 		createFoundation = "create manifestworks/knative-serving-foundation"
+		createGate       = "create manifestworks/knative-serving-gate"
 		deleteFoundation = "delete manifestworks/knative-serving-foundation"
 		updateFoundation = "update manifestworks/knative-serving-foundation"
 		updatePayload    = "update manifestworks/addon-knative-serving-deploy-0"
@@ -320,7 +317,7 @@ func TestReconcile(t *testing.T) {
 		},
 		"free cluster": {
 			reason: "The finalizer is there before the first object is.",
-			hub:    newHub().with(probeWork(t, "", nil)), want: []string{patchStatus, patchAddOn, updateFoundation},
+			hub:    newHub().with(probeWork(t, "", nil)), want: []string{patchStatus, patchAddOn, updateFoundation, createGate},
 		},
 		"unknown cluster": {
 			reason: "Nothing is written as long as the agent has not answered.",
@@ -332,11 +329,11 @@ func TestReconcile(t *testing.T) {
 		},
 		"somebody else's cluster that is to be taken over": {
 			reason: "Whoever asks for that need not wait.",
-			hub:    newHub().adopting(), want: []string{patchStatus, patchAddOn, createFoundation},
+			hub:    newHub().adopting(), want: []string{patchStatus, patchAddOn, createFoundation, createGate},
 		},
 		"payload without foundation": {
 			reason: "What is there is ours.",
-			hub:    newHub().with(payload()), want: []string{patchStatus, patchAddOn, createFoundation},
+			hub:    newHub().with(payload()), want: []string{patchStatus, patchAddOn, createFoundation, createGate},
 		},
 		"paused probe": {
 			reason: "There is nothing to hold.",

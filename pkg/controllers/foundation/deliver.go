@@ -51,8 +51,13 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, s *scope, finalizers [
 	return nil
 }
 
-// ensureProbe has the work agent look what the cluster has.
+// ensureProbe has the work agent look what the cluster has. A gate is for what is installed.
 func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	if s.gate != nil {
+		if err := r.delete(ctx, s.gate); err != nil {
+			return err
+		}
+	}
 	want, err := work.Probe(bundle, s.addon)
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 // orphan gives up all works and releases the add-on. The works stay until the agent has applied that they own nothing
 // any more; an agent that is away does so when it is back.
 func (r *Reconciler) orphan(ctx context.Context, s *scope) error {
-	if s.proof != nil { // nobody else would take its ConfigMap away
-		if err := r.delete(ctx, s.proof); err != nil {
+	if s.gate != nil { // it is about rollouts alone
+		if err := r.delete(ctx, s.gate); err != nil {
 			return err
 		}
 	}

@@ -56,15 +56,15 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	if len(s.payloads) > 0 {
 		return r.removePayloads(ctx, s)
 	}
-	if s.proof != nil {
-		if err := r.delete(ctx, s.proof); err != nil {
+	if s.gate != nil {
+		if err := r.delete(ctx, s.gate); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	if s.foundation != nil {
 		return reconcile.Result{}, r.removeFoundation(ctx, s)
 	}
-	if s.proof != nil {
+	if s.gate != nil {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, r.releaseFinalizer(ctx, s)

@@ -31,8 +31,8 @@ type scope struct {
 	cluster *clusterv1.ManagedCluster
 	// foundation is nil when there is none.
 	foundation *workv1.ManifestWork
-	// proof is nil when the cluster is not known to run what it is to have.
-	proof *workv1.ManifestWork
+	// gate is nil when there is none.
+	gate *workv1.ManifestWork
 	// payloads are the works that addon-framework made for the add-on, by name.
 	payloads []*workv1.ManifestWork
 }
@@ -42,7 +42,7 @@ func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister
 	if s.foundation, err = s.workNamed(foundations, work.FoundationName(s.component)); err != nil {
 		return err
 	}
-	if s.proof, err = s.workNamed(foundations, work.ProofName(s.component)); err != nil {
+	if s.gate, err = s.workNamed(foundations, work.GateName(s.component)); err != nil {
 		return err
 	}
 	selector := labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: s.component.AddOnName()})

@@ -176,10 +176,10 @@ func TestReconcile(t *testing.T) {
 				`patch manifestworks c0/payload {"ownerReferences":[]}`,
 			},
 		},
-		"wanted: the proof loses its owner too": {
+		"wanted: the gate loses its owner too": {
 			reason: "The cluster goes on running what it runs.",
 			hub:    newHub(1).deleted(1).held(1, over).freed().proven(),
-			want:   []string{`patch manifestworks c0/knative-serving-proof {"ownerReferences":[]}`},
+			want:   []string{`patch manifestworks c0/knative-serving-gate {"ownerReferences":[]}`},
 		},
 		"wanted: the add-on goes last": {
 			reason: "Works of an owner that is gone are garbage. Finalizers of others stay.",

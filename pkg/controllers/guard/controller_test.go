@@ -158,7 +158,7 @@ func (h *hub) freed() *hub {
 
 // proven has the first cluster known to run what it has.
 func (h *hub) proven() *hub {
-	h.foundations = append(h.foundations, work.Proof(&render.Bundle{Component: api.Serving}, &workv1.ManifestWork{}, h.addOns[0]))
+	h.foundations = append(h.foundations, work.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0], nil))
 	return h
 }
 

@@ -58,13 +58,13 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, p *pending) error {
 	})})
 }
 
-// works are the foundation, nil if there is none, and the other works of an add-on: payloads, and the proof if there is one.
+// works are the foundation, nil if there is none, and the other works of an add-on: payloads, and the gate if there is one.
 func (r *Reconciler) works(s *scope, p *pending) (foundation *workv1.ManifestWork, others []*workv1.ManifestWork, err error) {
 	foundation, err = r.workNamed(p, work.FoundationName(s.component))
 	if err != nil {
 		return nil, nil, err
 	}
-	proof, err := r.workNamed(p, work.ProofName(s.component))
+	gate, err := r.workNamed(p, work.GateName(s.component))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,8 +72,8 @@ func (r *Reconciler) works(s *scope, p *pending) (foundation *workv1.ManifestWor
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot list the works of cluster %q: %w", p.Namespace, err)
 	}
-	if proof != nil {
-		others = append(others, proof)
+	if gate != nil {
+		others = append(others, gate)
 	}
 	return foundation, others, nil
 }

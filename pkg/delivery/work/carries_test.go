@@ -133,7 +133,7 @@ func TestCarries(t *testing.T) {
 			d := deliver(t, b)
 			tc.change(t, d)
 			d.foundation.Annotations[api.FinishedJobsAnnotation] = strings.Join(tc.finished, ",")
-			if got := carries(d.payloads, b, d.foundation); got != tc.want {
+			if got := Carry(d.payloads, b, d.foundation); got != tc.want {
 				t.Errorf("%s carries is %v, want %v", tc.reason, got, tc.want)
 			}
 		})

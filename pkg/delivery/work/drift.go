@@ -20,7 +20,7 @@ func Drifted(payload *workv1.ManifestWork, b *render.Bundle) []string {
 	}
 	var out []string
 	for _, m := range payload.Status.ResourceStatus.Manifests {
-		if isAbsent(m, b) {
+		if isAbsent(m) {
 			out = append(out, objectName(m.ResourceMeta)+" is gone")
 			continue
 		}

@@ -59,7 +59,7 @@ func waiting(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*work
 	if applied, why := Applied(foundation); !applied {
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
 	}
-	if !carries(payloads, b, foundation) {
+	if !Carry(payloads, b, foundation) {
 		return "waiting for the ManifestWork of the payload to be written"
 	}
 	for _, p := range payloads {
@@ -71,17 +71,17 @@ func waiting(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*work
 			return fmt.Sprintf("waiting for the work agent to report on ManifestWork %q", p.Name)
 		}
 	}
-	if !lookedAfterApply(payloads, b, foundation) {
+	if !lookedAfterApply(payloads, b) {
 		return "waiting for the work agent to report on what it has applied"
 	}
 	return ""
 }
 
-// carries tells whether the payloads together are exactly the payload of the bundle.
-func carries(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+// Carry tells whether the payloads together are exactly the payload of the bundle.
+func Carry(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
 	finishedJobs := FinishedJobs(foundation)
 	missing := make(map[string]struct{}, len(b.Payload)+1)
-	missing[string(evidenceJSON(b, foundation))] = struct{}{}
+	missing[string(toJSON(mark(b)))] = struct{}{}
 	for _, o := range b.Payload {
 		if !leftOut(o, finishedJobs) {
 			missing[string(o.JSON)] = struct{}{}

@@ -39,7 +39,7 @@ func deliver(t *testing.T, b *render.Bundle) *delivered {
 	for _, o := range b.Payload {
 		payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest(o.JSON))
 	}
-	payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest(evidenceJSON(b, foundation)))
+	payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest(toJSON(mark(b))))
 	report(payload, looked(b))
 	return &delivered{bundle: b, foundation: foundation, payloads: []*workv1.ManifestWork{payload}}
 }
@@ -49,11 +49,13 @@ func installed() *workv1.ManifestWork {
 	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{UID: "0a1b2c3d-0000"}}
 }
 
-// looked is what the agent says when it has looked for the evidence of a bundle, and not found it.
+// looked is what the agent says of the mark of a bundle when it has looked.
 func looked(b *render.Bundle) workv1.ManifestCondition {
 	return workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Resource: "configmaps", Namespace: b.Namespace, Name: evidenceName(b, installed())},
-		Conditions:   []metav1.Condition{{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue}, gone},
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Resource: "configmaps", Namespace: b.Namespace, Name: markName(b)},
+		Conditions: []metav1.Condition{
+			{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue}, {Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue},
+		},
 	}
 }
 
@@ -158,7 +160,7 @@ func TestWaiting(t *testing.T) {
 			want:   "waiting for the work agent to report on what it has applied",
 		},
 		"a payload after another, of which the agent has reported what was there before": {
-			reason: "What is said of the evidence is of another bundle.",
+			reason: "What is said of the mark is of another bundle.",
 			change: func(d *delivered) { other := *d.bundle; other.Digest = "d0"; report(d.payloads[0], looked(&other)) },
 			want:   "waiting for the work agent to report on what it has applied",
 		},

@@ -15,7 +15,7 @@ import (
 )
 
 // Payload is what addon-framework packs into the payload's work: everything but the foundation, and but the Jobs that
-// have finished on the cluster and were removed there, as the foundation records; and the evidence that it waits for. The
+// have finished on the cluster and were removed there, as the foundation records; and the bundle's mark. The
 // objects are the bundle's own and must not be changed.
 func Payload(b *render.Bundle, foundation *workv1.ManifestWork) []runtime.Object {
 	finishedJobs := FinishedJobs(foundation)
@@ -25,7 +25,7 @@ func Payload(b *render.Bundle, foundation *workv1.ManifestWork) []runtime.Object
 			out = append(out, o.Unstructured)
 		}
 	}
-	return append(out, evidence(b, foundation))
+	return append(out, mark(b))
 }
 
 func leftOut(o render.Object, finishedJobs []string) bool {

@@ -75,10 +75,6 @@ func PayloadConfigs() []workv1.ManifestConfigOption {
 			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: openWork},
 			FeedbackScrapeType: workv1.FeedbackPollType, ConditionRules: []workv1.ConditionRule{neverComplete()},
 		},
-		{
-			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: evidenceNames},
-			FeedbackScrapeType: workv1.FeedbackPollType, UpdateStrategy: readOnly(),
-		},
 	}
 	for _, id := range createdOnce() {
 		configs = append(configs, workv1.ManifestConfigOption{
@@ -121,11 +117,6 @@ func forced() *workv1.UpdateStrategy {
 		Type:            workv1.UpdateStrategyTypeServerSideApply,
 		ServerSideApply: &workv1.ServerSideApplyConfig{Force: true, FieldManager: workv1.DefaultFieldManager},
 	}
-}
-
-// readOnly is for what the agent looks for and does not bring.
-func readOnly() *workv1.UpdateStrategy {
-	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
 }
 
 func createOnly() *workv1.UpdateStrategy {

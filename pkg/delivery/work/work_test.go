@@ -99,19 +99,19 @@ func TestFoundation(t *testing.T) {
 
 func TestPayloadLeavesOutFinishedJobs(t *testing.T) {
 	b := bundle(t)
-	const evidence = 1
+	const marks = 1
 	recorded := func(jobs string) *workv1.ManifestWork {
 		f := installed()
 		f.Annotations = map[string]string{api.FinishedJobsAnnotation: jobs}
 		return f
 	}
-	if got := len(Payload(b, installed())) - evidence; got != 2 {
+	if got := len(Payload(b, installed())) - marks; got != 2 {
 		t.Errorf("payload has %d objects, want all 2", got)
 	}
-	if got := len(Payload(b, recorded(ns+"/cleanup"))) - evidence; got != 1 {
+	if got := len(Payload(b, recorded(ns+"/cleanup"))) - marks; got != 1 {
 		t.Errorf("payload has %d objects, want 1 without the finished Job", got)
 	}
-	if got := len(Payload(b, recorded(ns+"/"+openWork))) - evidence; got != 2 {
+	if got := len(Payload(b, recorded(ns+"/"+openWork))) - marks; got != 2 {
 		t.Errorf("payload has %d objects: only Jobs may be left out", got)
 	}
 }

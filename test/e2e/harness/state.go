@@ -46,11 +46,16 @@ func (f *Fleet) Progress(ctx context.Context, component api.Component, cluster s
 	return p, nil
 }
 
-// ComponentWorks are the works of a component on a cluster: its foundation, its payload, and its proof once it runs.
+// Payloads selects the works that addon-framework makes for a component.
+func Payloads(component api.Component) string {
+	return addonv1beta1.AddonLabelKey + "=" + component.AddOnName() + ",!" + api.FoundationLabel
+}
+
+// ComponentWorks are the works of a component on a cluster: its foundation, its gate and its payload.
 func (f *Fleet) ComponentWorks(ctx context.Context, component api.Component, cluster string) ([]workv1.ManifestWork, error) {
 	var out []workv1.ManifestWork
-	for _, label := range []string{api.FoundationLabel, addonv1beta1.AddonLabelKey} {
-		list, err := f.Works.WorkV1().ManifestWorks(cluster).List(ctx, metav1.ListOptions{LabelSelector: label + "=" + component.AddOnName()})
+	for _, selector := range []string{api.FoundationLabel + "=" + string(component), Payloads(component)} {
+		list, err := f.Works.WorkV1().ManifestWorks(cluster).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the works of cluster %q: %w", cluster, err)
 		}

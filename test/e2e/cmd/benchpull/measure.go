@@ -100,8 +100,8 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 	}
 	bare := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: b.bare.Name, Name: "bare"}}
 	for _, w := range works {
-		if w.Name == work.ProofName(api.Serving) {
-			continue // the payload refers to what it brings
+		if w.Name == work.GateName(api.Serving) {
+			continue // which is about rollouts
 		}
 		bare.Spec.Workload.Manifests = append(bare.Spec.Workload.Manifests, w.Spec.Workload.Manifests...)
 		bare.Spec.ManifestConfigs = append(bare.Spec.ManifestConfigs, w.Spec.ManifestConfigs...)

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -165,13 +164,7 @@ func (a *agents) work(ctx context.Context, name cache.ObjectName) error {
 	case apply:
 		err = a.report(ctx, w, appliedStatus)
 	case look:
-		err = a.report(ctx, w, func(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
-			others, err := a.works.ManifestWorks(w.Namespace).List(labels.Everything())
-			if err != nil {
-				return w.Status, err
-			}
-			return seenStatus(w, others)
-		})
+		err = a.report(ctx, w, seenStatus)
 	case idle:
 	}
 	if apierrors.IsNotFound(err) {

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -43,8 +42,8 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 }
 
 // seenStatus is what a work agent says of a work that it has applied once it has looked at the objects, of which all
-// workloads are rolled out and all Jobs have finished. What the work only refers to is there when one of the others brings it.
-func seenStatus(w *workv1.ManifestWork, others []*workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+// workloads are rolled out and all Jobs have finished. What the work only refers to is not there.
+func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := w.DeepCopy().Status
 	available := metav1.Condition{
 		Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
@@ -53,7 +52,7 @@ func seenStatus(w *workv1.ManifestWork, others []*workv1.ManifestWork) (workv1.M
 	for i := range status.ResourceStatus.Manifests {
 		m := &status.ResourceStatus.Manifests[i]
 		feedback, rules, brings := optionsOf(w, m.ResourceMeta)
-		if !brings && !slices.ContainsFunc(others, func(o *workv1.ManifestWork) bool { return hasApplied(o, m.ResourceMeta) }) {
+		if !brings {
 			apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
 				Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable", Message: "Resource is not available",
 			})
@@ -80,19 +79,6 @@ func seenStatus(w *workv1.ManifestWork, others []*workv1.ManifestWork) (workv1.M
 	}
 	apimeta.SetStatusCondition(&status.Conditions, available)
 	return status, nil
-}
-
-// hasApplied tells that an agent has brought the object to its cluster with the work.
-func hasApplied(w *workv1.ManifestWork, object workv1.ManifestResourceMeta) bool {
-	if w.DeletionTimestamp != nil || !current(w, workv1.WorkApplied) {
-		return false
-	}
-	return slices.ContainsFunc(w.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
-		same := m.ResourceMeta
-		same.Ordinal = object.Ordinal
-		_, _, brings := optionsOf(w, same)
-		return same == object && brings
-	})
 }
 
 func decode(manifest workv1.Manifest) (*unstructured.Unstructured, error) {

@@ -6,13 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 func TestAgentAnswers(t *testing.T) {
@@ -38,7 +43,7 @@ func TestAgentAnswers(t *testing.T) {
 		t.Errorf("the work is not applied: %s", why)
 	}
 	holdsNext(t, w, look, lookTime)
-	if w.Status, err = seenStatus(w, nil); err != nil {
+	if w.Status, err = seenStatus(w); err != nil {
 		t.Fatal(err)
 	}
 	holdsNext(t, w, idle, -1)
@@ -65,35 +70,31 @@ func TestAgentAnswers(t *testing.T) {
 
 	w.Generation++
 	holdsNext(t, w, apply, applyTime)
-	missesProof(t, w)
 	w.DeletionTimestamp = &metav1.Time{}
 	holdsNext(t, w, letGo, 0)
 }
 
-// missesProof has the work refer to an object that only another one brings.
-func missesProof(t *testing.T, w *workv1.ManifestWork) {
-	t.Helper()
-	raw := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"knative-serving-runs-1"}}`)
-	manifest := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
-	w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, manifest)
-	proof := &workv1.ManifestWork{Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{manifest}}}}
-	for _, status := range []func() error{
-		func() (err error) { w.Status, err = appliedStatus(w); return err },
-		func() (err error) { w.Status, err = seenStatus(w, []*workv1.ManifestWork{proof}); return err },
-	} {
-		if err := status(); err != nil {
+// TestAgentNeverFindsGate holds that what a gate refers to is missing, and that a second look finds nothing new.
+func TestAgentNeverFindsGate(t *testing.T) {
+	w := work.Gate(&render.Bundle{Component: api.Serving, Namespace: "knative-serving"}, &addonv1beta1.ManagedClusterAddOn{}, nil)
+	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
+		var err error
+		if w.Status, err = status(w); err != nil {
 			t.Fatal(err)
 		}
 		holdsNext(t, w, look, lookTime)
 	}
-	var err error
-	if proof.Status, err = appliedStatus(proof); err != nil {
+	again, err := seenStatus(w)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Status, err = seenStatus(w, []*workv1.ManifestWork{proof}); err != nil {
-		t.Fatal(err)
+	if !equality.Semantic.DeepEqual(again, w.Status) {
+		t.Errorf("it sees %+v, and then %+v", w.Status, again)
 	}
-	holdsNext(t, w, idle, -1)
+	if !apimeta.IsStatusConditionFalse(w.Status.Conditions, workv1.WorkAvailable) {
+		t.Errorf("conditions are %+v", w.Status.Conditions)
+	}
 }
 
 func holdsNext(t *testing.T, w *workv1.ManifestWork, want step, wantAfter time.Duration) {

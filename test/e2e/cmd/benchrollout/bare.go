@@ -92,7 +92,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 	size := 0
 	for i := range list.Items {
 		w := &list.Items[i]
-		if !set.has(w) || isProof(w) {
+		if !set.has(w) || isGate(w) {
 			continue
 		}
 		b.spec.Workload.Manifests = append(b.spec.Workload.Manifests, w.Spec.Workload.Manifests...)
@@ -113,9 +113,9 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 	})
 }
 
-// isProof tells that a work only says that another one has been rolled out.
-func isProof(w *workv1.ManifestWork) bool {
-	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == work.ProofName(c) })
+// isGate tells that a work is only for OCM to wait for.
+func isGate(w *workv1.ManifestWork) bool {
+	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == work.GateName(c) })
 }
 
 func (b *bare) name() string { return "bench-" + b.set.name }

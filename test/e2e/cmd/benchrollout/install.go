@@ -29,7 +29,7 @@ func (f *fleet) install(ctx context.Context) ([]row, error) {
 	works := expect("payloads", len(api.Components())*len(f.clusters))
 	available := expect("add-ons that are Available", len(api.Components())*len(f.clusters))
 	defer f.agents.watch(func(w *workv1.ManifestWork) {
-		if w.Labels[addonv1beta1.AddonLabelKey] != "" {
+		if w.Labels[addonv1beta1.AddonLabelKey] != "" && !isGate(w) {
 			works.see(w.Namespace + "/" + w.Name)
 		}
 	})()

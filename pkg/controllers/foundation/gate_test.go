@@ -3,12 +3,14 @@
 package foundation
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -53,26 +55,37 @@ func delivered(t *testing.T, available int64) *hub {
 		}
 		p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
-	p.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{evidence(t, b, false), workload(available)}
+	p.Annotations = map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: work.ConfigsText(configs("h1"))}
+	p.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{marked(b), workload(available)}
 	for _, w := range []*workv1.ManifestWork{foundation, p} {
-		seen(w, metav1.ConditionTrue)
+		w.Status.Conditions = []metav1.Condition{
+			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue},
+		}
 	}
+	h.addOn.Status.ConfigReferences = []addonv1beta1.ConfigReference{{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
+		DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}, SpecHash: "h1"},
+	}}
 	return h.with(foundation, p)
 }
 
-// proven adds the proof of a bundle with the digest, as the agent has reported on it.
-func (h *hub) proven(t *testing.T, digest string, there bool) *hub {
+// configs are what a work is of.
+func configs(hash string) map[string]string {
+	return map[string]string{"knativeservings." + api.Group + "/fleet/default": hash}
+}
+
+// gated adds a gate that speaks of the spec with the hash.
+func (h *hub) gated(t *testing.T, hash string, closed bool) *hub {
 	t.Helper()
 	b, err := rolling()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Digest = digest
-	proof := work.Proof(b, &workv1.ManifestWork{}, h.addOn)
-	proof.UID = "p1"
-	proof.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{evidence(t, b, there)}
-	seen(proof, map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[there])
-	return h.with(proof)
+	gate := work.Gate(b, h.addOn, configs(hash))
+	if !closed {
+		delete(gate.Labels, addonv1beta1.AddonLabelKey)
+	}
+	return h.with(gate)
 }
 
 func (h *hub) changed(change func(h *hub)) *hub {
@@ -80,26 +93,19 @@ func (h *hub) changed(change func(h *hub)) *hub {
 	return h
 }
 
-func seen(w *workv1.ManifestWork, available metav1.ConditionStatus) {
-	w.Status.Conditions = []metav1.Condition{
-		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: available},
-	}
+// wants has OCM give the add-on the spec with the hash.
+func (h *hub) wants(hash string) *hub {
+	h.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = hash
+	return h
 }
 
-// evidence is what the agent says of the object that a proof brings.
-func evidence(t *testing.T, b *render.Bundle, there bool) workv1.ManifestCondition {
-	t.Helper()
+// marked is what the agent says of the bundle's mark.
+func marked(b *render.Bundle) workv1.ManifestCondition {
 	objects := work.Payload(b, &workv1.ManifestWork{})
-	u, ok := objects[len(objects)-1].(*unstructured.Unstructured)
-	if !ok {
-		t.Fatalf("the evidence is %T", objects[len(objects)-1])
-	}
-	c := metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, Reason: "ResourceAvailable"}
-	if !there {
-		c.Status, c.Reason = metav1.ConditionFalse, "ResourceNotAvailable"
-	}
+	mark, _ := objects[len(objects)-1].(*unstructured.Unstructured)
 	return workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}, Conditions: []metav1.Condition{c},
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: mark.GetKind(), Namespace: mark.GetNamespace(), Name: mark.GetName()},
+		Conditions:   []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue}},
 	}
 }
 
@@ -117,114 +123,114 @@ func workload(available int64) workv1.ManifestCondition {
 	return m
 }
 
-func TestProof(t *testing.T) {
+// ofGate is what a patch of a gate says: the label's value, or the hash that it speaks of.
+func ofGate(t *testing.T, name string, a clienttesting.Action) string {
+	t.Helper()
+	p, ok := a.(clienttesting.PatchAction)
+	if !ok || name != work.GateName(api.Serving) {
+		return ""
+	}
+	var patch struct {
+		Metadata struct {
+			Labels      map[string]*string
+			Annotations map[string]string
+		}
+	}
+	if err := json.Unmarshal(p.GetPatch(), &patch); err != nil {
+		t.Fatal(err)
+	}
+	label, labelled := patch.Metadata.Labels[addonv1beta1.AddonLabelKey]
+	switch {
+	case labelled && label == nil:
+		return " labels: null"
+	case labelled:
+		return " labels: " + *label
+	}
+	for _, hash := range work.ConfigsOf(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: patch.Metadata.Annotations}}) {
+		return " annotations: " + hash
+	}
+	return ""
+}
+
+func TestGate(t *testing.T) {
 	const (
-		status       = "patch managedclusteraddons/status/knative-serving"
-		createProof  = "create manifestworks/knative-serving-proof"
-		deleteProof  = "delete manifestworks/knative-serving-proof"
-		updateProof  = "update manifestworks/knative-serving-proof"
-		patchProof   = "patch manifestworks/knative-serving-proof"
-		patchPayload = "patch manifestworks/addon-knative-serving-deploy-0"
+		status = "patch managedclusteraddons/status/knative-serving"
+		create = "create manifestworks/knative-serving-gate"
+		update = "update manifestworks/knative-serving-gate"
+		remove = "delete manifestworks/knative-serving-gate"
+		// What is patched.
+		closes = "patch manifestworks/knative-serving-gate labels: knative-serving"
+		opens  = "patch manifestworks/knative-serving-gate labels: null"
+		speaks = "patch manifestworks/knative-serving-gate annotations: h1"
 	)
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *hub
 		want   []string
 	}{
-		"it runs": {
-			reason: "This is what is to be proven.", hub: delivered(t, 1), want: []string{status, createProof},
+		"there is none": {
+			reason: "The payload waits for it.", hub: delivered(t, 1), want: []string{status, create},
+		},
+		"it runs": { // also when something else was wanted meanwhile, and not delivered
+			reason: "This is what OCM waits for.", hub: delivered(t, 1).gated(t, "h1", true), want: []string{status, opens},
 		},
 		"it does not run yet": {
-			reason: "OCM would go on.", hub: delivered(t, 0), want: []string{status},
+			reason: "OCM would go on.", hub: delivered(t, 0).gated(t, "h1", true), want: []string{status},
 		},
-		"the proof has arrived": {
-			reason: "The agent did not find it before, and does not watch for it.",
-			hub:    delivered(t, 1).proven(t, "d1", true), want: []string{status, patchPayload},
+		"it ran once": {
+			reason: "A rollout is about a change.", hub: delivered(t, 0).gated(t, "h1", false), want: []string{status},
 		},
-		"the agent was asked": {
-			reason: "It takes a moment, and asking again would make it longer.",
-			hub: delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) {
-				h.works[1].Annotations = map[string]string{api.LookAnnotation: "p1"}
+		"something else is wanted": {
+			reason: "OCM would take it for complete as soon as it is applied.",
+			hub:    delivered(t, 1).gated(t, "h1", false).wants("h2"), want: []string{status, closes},
+		},
+		"something else is wanted and not delivered yet": {
+			reason: "Gate and payload are both of the old one: OCM says one thing of both.",
+			hub:    delivered(t, 1).gated(t, "h1", true).wants("h2"), want: []string{status},
+		},
+		"something else was delivered": {
+			reason: "OCM would say one thing of the gate and another one of the payload, in turns.",
+			hub:    delivered(t, 0).gated(t, "h0", true), want: []string{status, speaks},
+		},
+		"something else was delivered, and it runs": {
+			reason: "It speaks of it first.", hub: delivered(t, 1).gated(t, "h0", true), want: []string{status, speaks},
+		},
+		"it is wanted again after something else was delivered": {
+			reason: "It does not run any more.", hub: delivered(t, 1).gated(t, "h0", false), want: []string{status, closes},
+		},
+		"half of something else was delivered": {
+			reason: "There is nothing to speak of yet.",
+			hub: delivered(t, 1).gated(t, "h0", true).changed(func(h *hub) {
+				other := h.works[1].DeepCopy()
+				other.Name, other.Annotations = "addon-knative-serving-deploy-1", map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: work.ConfigsText(configs("h0"))}
+				h.works = append(h.works, other)
 			}),
 			want: []string{status},
-		},
-		"the agent was asked, and addon-framework was faster": {
-			reason: "It takes the annotation away, and would do so for ever.",
-			hub:    delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) { h.asked = "p1" }),
-			want:   []string{status},
-		},
-		"the agent was asked for the proof before": {
-			reason: "That is another one.",
-			hub:    delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) { h.asked = "p0" }),
-			want:   []string{status, patchPayload},
-		},
-		"the agent was asked and has answered": {
-			reason: "addon-framework would take the annotation away when it starts again.",
-			hub: delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) {
-				b, _ := rolling()
-				h.works[1].Status.ResourceStatus.Manifests[0] = evidence(t, b, true)
-				h.works[1].Annotations = map[string]string{api.LookAnnotation: "p1"}
-			}),
-			want: []string{status, patchPayload},
-		},
-		"the agent has found it": {
-			reason: "There is nothing more to do, whatever becomes of the workloads.",
-			hub: delivered(t, 0).proven(t, "d1", true).changed(func(h *hub) {
-				b, _ := rolling()
-				h.works[1].Status.ResourceStatus.Manifests[0] = evidence(t, b, true)
-			}),
-			want: []string{status},
-		},
-		"somebody has deleted it on the cluster": {
-			reason: "The agent brings it again at once.",
-			hub:    delivered(t, 1).proven(t, "d1", false), want: []string{status, patchProof},
-		},
-		"somebody has deleted it on the cluster, and the agent was told": {
-			reason: "It may be away.",
-			hub: delivered(t, 1).proven(t, "d1", false).changed(func(h *hub) {
-				lost := metav1.Unix(1700000000, 0)
-				proof := h.works[2]
-				proof.Status.ResourceStatus.Manifests[0].Conditions[0].LastTransitionTime = lost
-				proof.Labels[api.RepairLabel] = "1700000000"
-			}), want: []string{status},
-		},
-		"it is about something else": {
-			reason: "It goes before anything new comes.",
-			hub:    delivered(t, 1).proven(t, "d0", true), want: []string{status, deleteProof},
 		},
 		"it is on its way out": {
 			reason: "The next one comes when it is gone.",
-			hub: delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) {
+			hub: delivered(t, 1).gated(t, "h1", true).changed(func(h *hub) {
 				h.works[2].DeletionTimestamp = new(metav1.Unix(1, 0))
 			}),
 			want: []string{status},
 		},
 		"it was another add-on's": {
 			reason: "It was handed over with the other works.",
-			hub: delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) {
-				h.works[2].OwnerReferences = nil
-			}),
-			want: []string{status, updateProof},
+			hub:    delivered(t, 1).gated(t, "h1", false).changed(func(h *hub) { h.works[2].OwnerReferences = nil }),
+			want:   []string{status, update},
 		},
-		"left of an installation before": {
-			reason: "Its foundation was another one: what the cluster had is not what it has.",
-			hub: delivered(t, 1).proven(t, "d1", true).changed(func(h *hub) {
-				for _, w := range h.works[:2] {
-					w.UID = "f2"
-				}
-			}),
-			want: []string{status, deleteProof},
-		},
-		"left beside a probe": {
-			reason: "Nothing is installed, and the Knative that is there proves nothing.",
+		"beside a probe": {
+			reason: "Nothing is installed.",
 			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).changed(func(h *hub) {
-				h.works = append(h.works, delivered(t, 1).proven(t, "d1", true).works[2])
+				h.works = append(h.works, delivered(t, 1).gated(t, "h1", true).works[2])
 			}),
-			want: []string{status, deleteProof},
+			want: []string{status, remove},
 		},
 		"paused": {
-			reason: "Nothing comes to the cluster, and nothing goes.",
-			hub:    delivered(t, 1).proven(t, "d0", true).isPaused(), want: []string{status},
+			reason: "Nothing comes to the cluster.", hub: delivered(t, 1).gated(t, "h1", false).wants("h2").isPaused(), want: []string{status},
+		},
+		"paused when something was delivered": {
+			reason: "The gate is the hub's.", hub: delivered(t, 1).gated(t, "h0", true).isPaused(), want: []string{status, speaks},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,16 +244,16 @@ func TestProof(t *testing.T) {
 	}
 }
 
-func TestProofGoesWithTheInstallation(t *testing.T) {
+func TestGateGoesWithTheInstallation(t *testing.T) {
 	const (
-		deleteProof = "delete manifestworks/knative-serving-proof"
-		status      = "patch managedclusteraddons/status/knative-serving"
-		addOn       = "patch managedclusteraddons/knative-serving"
+		deleteGate = "delete manifestworks/knative-serving-gate"
+		status     = "patch managedclusteraddons/status/knative-serving"
+		addOn      = "patch managedclusteraddons/knative-serving"
 	)
-	proof := func() *workv1.ManifestWork {
-		return work.Proof(&render.Bundle{Component: api.Serving, Digest: "d1"}, &workv1.ManifestWork{}, newHub().addOn)
+	gate := func() *workv1.ManifestWork {
+		return work.Gate(&render.Bundle{Component: api.Serving}, newHub().addOn, configs("h1"))
 	}
-	going := proof()
+	going := gate()
 	going.DeletionTimestamp = new(metav1.Unix(1, 0))
 	for name, tc := range map[string]struct {
 		reason string
@@ -256,16 +262,16 @@ func TestProofGoesWithTheInstallation(t *testing.T) {
 	}{
 		"after the payload": {
 			reason: "Nothing else waits for it.",
-			hub:    newHub().allowed().with(foundationWork(), proof()),
-			want:   []string{status, deleteProof, "delete manifestworks/knative-serving-foundation"},
+			hub:    newHub().allowed().with(foundationWork(), gate()),
+			want:   []string{status, deleteGate, "delete manifestworks/knative-serving-foundation"},
 		},
 		"as the last": {
 			reason: "The add-on is held until it is gone.", hub: newHub().allowed().with(going), want: []string{status},
 		},
 		"by force": {
-			reason: "Nobody misses it, and an agent that is away takes it when it is back.",
-			hub:    newHub().deleting().annotated(api.ForceOrphanAnnotation, "true").with(work.Orphaned(payload()), proof()),
-			want:   []string{deleteProof, addOn},
+			reason: "Nobody misses it.",
+			hub:    newHub().deleting().annotated(api.ForceOrphanAnnotation, "true").with(work.Orphaned(payload()), gate()),
+			want:   []string{deleteGate, addOn},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,12 +294,12 @@ func TestAvailable(t *testing.T) {
 		status  metav1.ConditionStatus // empty means that nothing is said
 		because string
 	}{
-		"it runs without a proof": {
-			reason: "The proof is OCM's business.", hub: delivered(t, 1), status: metav1.ConditionTrue, because: addonv1beta1.AddonAvailableReasonProbeAvailable,
+		"it runs": {
+			reason: "There is nothing to say.", hub: delivered(t, 1), status: metav1.ConditionTrue, because: addonv1beta1.AddonAvailableReasonProbeAvailable,
 		},
 		"it runs, and the payload is not Available": {
-			reason: "It waits for the proof.", status: metav1.ConditionTrue, because: addonv1beta1.AddonAvailableReasonProbeAvailable,
-			hub: delivered(t, 1).changed(func(h *hub) { seen(h.works[1], metav1.ConditionFalse) }),
+			reason: "What counts are workloads.", status: metav1.ConditionTrue, because: addonv1beta1.AddonAvailableReasonProbeAvailable,
+			hub: delivered(t, 1).changed(func(h *hub) { h.works[1].Status.Conditions[1].Status = metav1.ConditionFalse }),
 		},
 		"pods are missing": {
 			reason: "Users need to know.", hub: delivered(t, 0), status: metav1.ConditionFalse, because: addonv1beta1.AddonAvailableReasonProbeUnavailable,

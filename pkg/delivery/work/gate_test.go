@@ -8,87 +8,66 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// TestProofBringsWhatThePayloadWaitsFor holds that both mean the same object, and that the agent takes none of it for the
-// payload's own.
-func TestProofBringsWhatThePayloadWaitsFor(t *testing.T) {
-	for _, digest := range []string{"d1", "0123456789abcdef0123456789abcdef"} {
-		b := bundle(t)
-		b.Digest = digest
-		addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1", UID: "u1"}}
-		proof, payload := Proof(b, installed(), addOn), Payload(b, installed())
-		u := &unstructured.Unstructured{}
-		if err := u.UnmarshalJSON(proof.Spec.Workload.Manifests[0].Raw); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(runtime.Object(u), payload[len(payload)-1]); diff != "" || len(proof.Spec.Workload.Manifests) != 1 {
-			t.Errorf("the payload waits for something else (-brought +waited for):\n%s", diff)
-		}
-		o := render.Object{Unstructured: u}
-		o.Resource.Resource = "configmaps"
-		if got := strategyOf(o); got != workv1.UpdateStrategyTypeReadOnly {
-			t.Errorf("%s is kept by %s", u.GetName(), got)
-		}
-		if _, labelled := proof.Labels[addonv1beta1.AddonLabelKey]; labelled {
-			t.Error("OCM would wait for the proof, and addon-framework would delete it")
-		}
-		if proof.OwnerReferences[0].UID != addOn.UID {
-			t.Errorf("the proof is owned by %q", proof.OwnerReferences[0].UID)
-		}
+// TestGate holds what makes OCM wait: the label, and an object that the agent looks for and does not bring.
+func TestGate(t *testing.T) {
+	b, configs := bundle(t), map[string]string{"knativeservings.operator.knative.dev/fleet/default": "h1"}
+	addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1", UID: "u1"}}
+	gate := Gate(b, addOn, configs)
+	if !IsClosed(gate) || gate.Labels[addonv1beta1.AddonLabelKey] != addOn.Name {
+		t.Errorf("it is made with labels %v: OCM would not wait", gate.Labels)
+	}
+	if gate.Labels[api.FoundationLabel] == "" {
+		t.Error("addon-framework would delete it")
+	}
+	if diff := cmp.Diff(configs, ConfigsOf(gate)); diff != "" {
+		t.Errorf("it speaks of other configurations (-want +got):\n%s", diff)
+	}
+	if gate.OwnerReferences[0].UID != addOn.UID {
+		t.Errorf("it is owned by %q", gate.OwnerReferences[0].UID)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(gate.Spec.Workload.Manifests[0].Raw); err != nil {
+		t.Fatal(err)
+	}
+	id := gate.Spec.ManifestConfigs[0].ResourceIdentifier
+	same := id.Group == "" && id.Resource == "configmaps" && u.GetKind() == "ConfigMap" && id.Namespace == u.GetNamespace() && id.Name == u.GetName()
+	if !same || gate.Spec.ManifestConfigs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly || len(gate.Spec.Workload.Manifests) != 1 {
+		t.Errorf("the agent would bring %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
+	}
+	delete(gate.Labels, addonv1beta1.AddonLabelKey)
+	if IsClosed(gate) {
+		t.Error("it does not open")
 	}
 }
 
-// TestProofIsOfOneInstallation holds that what is on a cluster for another bundle, another hub or an installation before says
-// nothing.
-func TestProofIsOfOneInstallation(t *testing.T) {
-	b := bundle(t)
+func TestDelivered(t *testing.T) {
+	of := func(hash string) *workv1.ManifestWork {
+		return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: hash}}}
+	}
 	for name, tc := range map[string]struct {
-		reason string
-		change func(proof *workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork)
-		want   bool
+		payloads []*workv1.ManifestWork
+		want     map[string]string
 	}{
-		"as it was made": {"It is about this bundle.", func(*workv1.ManifestWork, *render.Bundle, *workv1.ManifestWork) {}, true},
-		"handed over": {
-			"The foundation keeps its UID.",
-			func(proof *workv1.ManifestWork, _ *render.Bundle, foundation *workv1.ManifestWork) {
-				proof.OwnerReferences, foundation.OwnerReferences = nil, nil
-			}, true,
-		},
-		"of another bundle": {
-			"It does not run yet.", func(_ *workv1.ManifestWork, b *render.Bundle, _ *workv1.ManifestWork) { b.Digest = "d0" }, false,
-		},
-		"of another installation": {
-			"It may be another hub's.", func(_ *workv1.ManifestWork, _ *render.Bundle, f *workv1.ManifestWork) { f.UID = "4d5e6f70-0000" }, false,
-		},
-		"on its way out": {
-			"Its ConfigMap may be found before it is gone.",
-			func(proof *workv1.ManifestWork, _ *render.Bundle, _ *workv1.ManifestWork) {
-				proof.DeletionTimestamp = new(metav1.Now())
-			}, false,
-		},
+		"nothing":           {},
+		"one":               {payloads: []*workv1.ManifestWork{of(`{"a":"1"}`)}, want: map[string]string{"a": "1"}},
+		"two alike":         {payloads: []*workv1.ManifestWork{of(`{"a":"1"}`), of(`{"a":"1"}`)}, want: map[string]string{"a": "1"}},
+		"half of a change":  {payloads: []*workv1.ManifestWork{of(`{"a":"1"}`), of(`{"a":"2"}`)}},
+		"one says nothing":  {payloads: []*workv1.ManifestWork{of(`{"a":"1"}`), {}}},
+		"it cannot be read": {payloads: []*workv1.ManifestWork{of("1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			foundation, other := installed(), *b
-			proof := Proof(b, foundation, &addonv1beta1.ManagedClusterAddOn{})
-			before := evidenceName(b, foundation)
-			tc.change(proof, &other, foundation)
-			if got := Proves(proof, &other, foundation); got != tc.want {
-				t.Errorf("%s Proves is %v", tc.reason, got)
-			}
-			if same := evidenceName(&other, foundation) == before; same != (tc.want || proof.DeletionTimestamp != nil) {
-				t.Errorf("%s It looks for the same ConfigMap: %v", tc.reason, same)
+			if diff := cmp.Diff(tc.want, Delivered(tc.payloads)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-	if Proves(Proof(b, installed(), &addonv1beta1.ManagedClusterAddOn{}), b, nil) {
-		t.Error("a proof that was left proves what is not installed")
 	}
 }
 
@@ -152,43 +131,6 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-func TestProofOnTheCluster(t *testing.T) {
-	b := bundle(t)
-	found := looked(b)
-	found.Conditions = []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue}}
-	for name, tc := range map[string]struct {
-		reason        string
-		change        func(*workv1.ManifestWork)
-		arrived, lost bool
-	}{
-		"not applied": {reason: "It is on its way.", change: func(*workv1.ManifestWork) {}},
-		"applied, not looked at": {
-			reason: "The next report says more.",
-			change: func(w *workv1.ManifestWork) { report(w); w.Status.Conditions = w.Status.Conditions[:1] },
-		},
-		"found": {reason: "It is there.", change: func(w *workv1.ManifestWork) { report(w, found) }, arrived: true},
-		"gone": {
-			reason: "Somebody on the cluster has deleted it.", lost: true,
-			change: func(w *workv1.ManifestWork) {
-				report(w, looked(b))
-				w.Status.Conditions[1].Status = metav1.ConditionFalse
-			},
-		},
-		"of an older generation": {reason: "It may have changed.", change: func(w *workv1.ManifestWork) { report(w, found); w.Generation++ }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := Proof(b, installed(), &addonv1beta1.ManagedClusterAddOn{})
-			tc.change(w)
-			if got := HasArrived(w); got != tc.arrived {
-				t.Errorf("%s HasArrived is %v", tc.reason, got)
-			}
-			if _, got := LostSince(w); got != tc.lost {
-				t.Errorf("%s LostSince is %v", tc.reason, got)
-			}
-		})
-	}
-}
-
 func TestHealth(t *testing.T) {
 	running := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1, availableValue: 1}
 	starting := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1}
@@ -204,8 +146,8 @@ func TestHealth(t *testing.T) {
 		want    []string
 		unseen  bool
 	}{
-		"runs without a proof": {
-			reason: "The proof is for OCM's rollout; the add-on works without.",
+		"runs": {
+			reason: "There is nothing to say.",
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
 				return []workv1.ManifestCondition{deploymentStatus(running), looked(b)}
 			},

@@ -79,7 +79,7 @@ func startFramework(
 	for _, c := range []factory.Controller{
 		register,
 		cmamanagedby.NewCMAManagedByController(hub.AddOnClient, definitions, agents, ours),
-		addonconfig.NewAddonConfigController(hub.AddOnClient, addOns, definitions, hub.configs, configs, ours),
+		addonconfig.NewAddonConfigController(hub.AddOnClient, namingConfigs{addOns}, definitions, hub.configs, configs, ours),
 		cmaconfig.NewCMAConfigController(hub.AddOnClient, definitions, hub.configs, configs, ours),
 	} {
 		go c.Run(ctx, 1)

@@ -178,7 +178,7 @@ func TestReconcile(t *testing.T) {
 		},
 		"wanted: the gate loses its owner too": {
 			reason: "The cluster goes on running what it runs.",
-			hub:    newHub(1).deleted(1).held(1, over).freed().proven(),
+			hub:    newHub(1).deleted(1).held(1, over).freed().gated(),
 			want:   []string{`patch manifestworks c0/knative-serving-gate {"ownerReferences":[]}`},
 		},
 		"wanted: the add-on goes last": {

@@ -156,8 +156,8 @@ func (h *hub) freed() *hub {
 	return h
 }
 
-// proven has the first cluster known to run what it has.
-func (h *hub) proven() *hub {
+// gated gives the first cluster a gate.
+func (h *hub) gated() *hub {
 	h.foundations = append(h.foundations, work.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0], nil))
 	return h
 }

@@ -5,15 +5,15 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PLATFORMS ?= linux/amd64,linux/arm64
 IMAGE ?= quay.io/open-cluster-management/knative-addon:$(VERSION)
-CONTAINER_TOOL ?= docker
 
 CHART := charts/knative-addon
 # What `make generate` writes and git tracks.
 GENERATED := $(CHART)/crds $(CHART)/README.md
 # Modules with tests. Those below test/lab/tools hold the pins of the lab's programs: the lab builds them, only their
 # format is checked here (analyzing them means analyzing Kubernetes).
-MODULES := . $(patsubst %/go.mod,%,$(wildcard test/lab/go.mod test/e2e/go.mod))
+MODULES := . $(patsubst %/go.mod,%,$(wildcard test/lab/go.mod test/e2e/go.mod test/alerts/go.mod deploy/image/go.mod))
 
 TOOL := go tool -modfile=$(CURDIR)/go.tools.mod
 LINT := go tool -modfile=$(CURDIR)/go.lint.mod golangci-lint
@@ -42,7 +42,7 @@ demo: build ## Start a fleet on this machine and install Knative Serving on it.
 	@exec bin/demo
 
 .PHONY: presubmit
-presubmit: verify test ## Everything a change has to pass.
+presubmit: verify test ## What to run before a commit; .ci/run runs make test-all too.
 
 .PHONY: clean
 clean: ## Remove what was built here. The lab's cache lies elsewhere and stays.
@@ -92,6 +92,8 @@ helm-lint: ## Check the chart.
 	$(HELM) lint --strict $(CHART)
 	@$(HELM) template knative-addon $(CHART) --namespace knative-addon --include-crds >/dev/null
 	@$(HELM) template knative-addon $(CHART) --namespace knative-addon --set podDisruptionBudget.enabled=true >/dev/null
+	@$(HELM) template knative-addon $(CHART) --namespace knative-addon --set metrics.serviceMonitor.enabled=true \
+		--set metrics.prometheusRule.enabled=true --set metrics.dashboard.enabled=true --set metrics.perCluster=true >/dev/null
 
 .PHONY: verify-generated
 verify-generated: generate ## Fail if generated files are not up to date.
@@ -103,7 +105,12 @@ verify-generated: generate ## Fail if generated files are not up to date.
 verify-format: ## Fail if a Go file of any module is not formatted.
 	@$(LINT) fmt --diff || { echo "run make fmt"; exit 1; }
 
-VERIFY := verify-generated verify-format helm-lint vet lint
+# The cache of go test does not see changes of the chart, which is outside of the module.
+.PHONY: verify-alerts
+verify-alerts: ## Test the alerts and the dashboard of the chart with the query engine of Prometheus.
+	cd test/alerts && go test -count=1 ./...
+
+VERIFY := verify-generated verify-format helm-lint verify-alerts vet lint
 
 .PHONY: verify
 verify: ## Everything that can be checked without running the code.
@@ -116,17 +123,56 @@ verify: ## Everything that can be checked without running the code.
 
 ##@ Test
 
+# How many fleets of the end-to-end tests run at a time.
+E2E_PARALLEL ?= 2
+E2E := go test . -count=1 -parallel $(E2E_PARALLEL) -timeout 75m
+# Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
+PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
+
 .PHONY: test
-test: test-unit test-e2e ## Run all tests.
+test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
+
+.PHONY: test-all
+test-all: ## Run make test and everything else: the other end-to-end tests, and fuzzing.
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-rest
+	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-unit
 test-unit: releases ## Run the unit tests.
 	go test -race -shuffle=on -timeout 20m ./...
 	cd test/lab && go test -race -shuffle=on ./...
+	cd deploy/image && go test -race -shuffle=on ./...
+	cd test/e2e && go test -race -shuffle=on ./cmd/... ./harness/...
+
+.PHONY: test-main
+test-main: build ## Run the main end-to-end tests, on fleets of real components (E2E_PARALLEL at a time).
+	cd test/e2e && $(E2E) -stories=main -permission-record=$(PERMISSION_RECORD)
+
+.PHONY: test-rest
+test-rest: build ## Run the end-to-end tests that make test leaves out; needs the record of a green make test.
+	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
 
 .PHONY: test-e2e
-test-e2e: build ## Run the end-to-end tests on fleets of real components, two at a time.
-	cd test/e2e && go test ./... -count=1 -parallel 2 -timeout 75m
+test-e2e: build ## Run all end-to-end tests at once.
+	cd test/e2e && $(E2E)
+
+SOAK_DURATION ?= 30m
+# 0 draws a seed; the test prints it.
+SOAK_SEED ?= 0
+.PHONY: soak
+soak: build ## Inject random faults into a fleet for SOAK_DURATION; SOAK_SEED repeats the faults of an earlier run.
+	cd test/e2e && go test . -count=1 -v -run '^TestSoak$$' -timeout 0 -stories=soak -soak-duration=$(SOAK_DURATION) -seed=$(SOAK_SEED)
+
+FUZZTIME ?= 60s
+.PHONY: fuzz
+fuzz: releases ## Run each fuzz target of the module for FUZZTIME.
+	@for file in $$(grep -rl --include='*_test.go' '^func Fuzz' cmd manifests pkg | LC_ALL=C sort); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
+			echo "--- $$target of $$(dirname $$file), $(FUZZTIME)"; \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
 
 .PHONY: bench-render
 bench-render: releases ## Compare the cost of rendering for many clusters with the Knative Operator's functions.
@@ -139,7 +185,7 @@ bench-pull: build ## Measure installing, repairing and reporting on a fleet, aga
 
 .PHONY: bench-footprint
 bench-footprint: releases ## Measure what a cluster costs that is watched or polled without a work agent.
-	go test ./pkg/delivery/direct -run '^$$' -bench Footprint -benchtime 200x
+	go test ./pkg/clustercache -run '^$$' -bench Footprint -benchtime 200x
 
 .PHONY: bench-isolation
 bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
@@ -166,6 +212,13 @@ build: ## Build bin/knative-addon.
 	@$(call progress,making the archive of Knative's release manifests,go run ./pkg/render/releases/generate)
 	@$(call progress,building bin/knative-addon,go build -ldflags "-X main.version=$(VERSION)" -o bin/knative-addon ./cmd/knative-addon)
 
+BUILD_IMAGE = $(MAKE) --no-print-directory releases && (cd deploy/image && go build -o $(CURDIR)/bin/image .) && \
+	bin/image -version $(VERSION) -name $(IMAGE) -platforms $(PLATFORMS) -output bin/knative-addon-image.tar
+
 .PHONY: image
-image: ## Build the manager's image (IMAGE, CONTAINER_TOOL).
-	$(CONTAINER_TOOL) build --file deploy/Dockerfile --build-arg VERSION=$(VERSION) --tag $(IMAGE) .
+image: ## Build the manager's image IMAGE for PLATFORMS as an OCI archive; no container engine is needed.
+	@$(BUILD_IMAGE)
+
+.PHONY: image-push
+image-push: ## Build the image, and push it to its registry with the credentials of ~/.docker/config.json.
+	@$(BUILD_IMAGE) -push

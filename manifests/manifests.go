@@ -17,13 +17,14 @@ import (
 //go:embed work-agent-role.yaml
 var workAgentRole []byte
 
-// WorkAgentRoleName is the name of that role.
+// WorkAgentRoleName returns the name of the ClusterRole of WorkAgentRole.
 func WorkAgentRoleName(c api.Component) string {
 	return api.Prefix[:len(api.Prefix)-1] + ":work:" + string(c)
 }
 
-// WorkAgentRole is the ClusterRole, as JSON, that lets OCM's work agent install and remove the component: OCM collects
-// every ClusterRole with its label into the agent's own. It says for which hub it is, unless that is empty.
+// WorkAgentRole returns the ClusterRole, as JSON, that lets OCM's work agent install and remove the component: OCM
+// aggregates every ClusterRole with the role's label into the role of the agent. An annotation names the hub unless hub is
+// empty.
 func WorkAgentRole(c api.Component, hub types.UID) ([]byte, error) {
 	var role map[string]any
 	if err := yaml.Unmarshal(workAgentRole, &role); err != nil {

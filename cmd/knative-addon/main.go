@@ -19,7 +19,8 @@ func main() {
 		Use: "knative-addon", Short: "Knative Serving and Eventing on a fleet of clusters", Version: version,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	cmd.AddCommand(newManager(), newRender(), newRBAC(), newImages(), newVersions())
+	cmd.AddCommand(newManagerCommand(), newLocalInstallsCommand(), newRenderCommand(), newRBACCommand(), newImagesCommand(), newVersionsCommand(),
+		newUninstallCheckCommand(), newReleaseCommand())
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
 		os.Exit(1)

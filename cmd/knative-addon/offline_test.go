@@ -41,12 +41,12 @@ func TestOffline(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"render as YAML":      {newRender(), []string{"-f", "-"}, []string{"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "name: 3scale-kourier-gateway"}},
-		"render a summary":    {newRender(), []string{"-f", "-", "-o", "summary"}, []string{"knative-serving 1.23.0", "Payload", "Images"}},
-		"render for push":     {newRender(), []string{"-f", "-", "--for", "push"}, []string{"_example"}},
-		"images":              {newImages(), []string{"-f", "-"}, []string{"knative.dev/serving/cmd/queue@sha256:", "envoyproxy/envoy"}},
-		"images with objects": {newImages(), []string{"-f", "-", "-o", "json"}, []string{`"UsedBy":["ConfigMap`}},
-		"versions":            {newVersions(), nil, []string{"knative-serving\t1.23.0 ", "knative-eventing\t1.23.0 ", "source\tknative.dev/operator "}},
+		"render as YAML":      {newRenderCommand(), []string{"-f", "-"}, []string{"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "name: 3scale-kourier-gateway"}},
+		"render a summary":    {newRenderCommand(), []string{"-f", "-", "-o", "summary"}, []string{"knative-serving 1.23.0", "Payload", "Images"}},
+		"render for push":     {newRenderCommand(), []string{"-f", "-", "--for", "push"}, []string{"_example"}},
+		"images":              {newImagesCommand(), []string{"-f", "-"}, []string{"knative.dev/serving/cmd/queue@sha256:", "envoyproxy/envoy"}},
+		"images with objects": {newImagesCommand(), []string{"-f", "-", "-o", "json"}, []string{`"UsedBy":["ConfigMap`}},
+		"versions":            {newVersionsCommand(), nil, []string{"knative-serving\t1.23.0 ", "knative-eventing\t1.23.0 ", "source\tknative.dev/operator "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := execute(t, tc.cmd, servingYAML, tc.args...)
@@ -63,11 +63,11 @@ func TestOffline(t *testing.T) {
 }
 
 func TestRenderJSONIsOneObjectALine(t *testing.T) {
-	pull, err := execute(t, newRender(), servingYAML, "-f", "-", "-o", "json")
+	pull, err := execute(t, newRenderCommand(), servingYAML, "-f", "-", "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	push, err := execute(t, newRender(), servingYAML, "-f", "-", "-o", "json", "--for", "push")
+	push, err := execute(t, newRenderCommand(), servingYAML, "-f", "-", "-o", "json", "--for", "push")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := execute(t, newRender(), valuedYAML, "-f", "-", "--cluster-value", "labels.region=eu", "--addon-deployment-config", config)
+	out, err := execute(t, newRenderCommand(), valuedYAML, "-f", "-", "--cluster-value", "labels.region=eu", "--addon-deployment-config", config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ spec:
 		"must be an AddOnDeploymentC": {"--addon-deployment-config", serving},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := execute(t, newRender(), valuedYAML, append([]string{"-f", "-"}, args...)...); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := execute(t, newRenderCommand(), valuedYAML, append([]string{"-f", "-"}, args...)...); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("error is %v, want one with %q", err, name)
 			}
 		})
@@ -161,7 +161,7 @@ func TestOfflineBadInput(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := execute(t, newRender(), tc.input, tc.args...)
+			_, err := execute(t, newRenderCommand(), tc.input, tc.args...)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error is %v, want one with %q", err, tc.want)
 			}

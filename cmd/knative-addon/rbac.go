@@ -13,27 +13,28 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// grantFlags say whom and what the permissions are for.
+// grantFlags are the subjects and the versions of the permissions.
 type grantFlags struct {
 	name                           string
 	serviceAccounts, users, groups []string
 	from                           []string
 }
 
-func newRBAC() *cobra.Command {
-	o := offline{mode: string(render.Push)}
+func newRBACCommand() *cobra.Command {
+	o := offlineCommand{mode: forPush}
 	var f grantFlags
 	cmd := &cobra.Command{
 		Use: "rbac", Short: "Print the fewest permissions that the credential of a cluster without a work agent needs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			subjects, err := f.subjects()
+			subjects, err := f.parseSubjects()
 			if err != nil {
 				return err
 			}
-			needs, err := o.needs(cmd, f.from)
+			needs, err := o.collectNeeds(cmd, f.from)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func newRBAC() *cobra.Command {
 	return cmd
 }
 
-func (f *grantFlags) subjects() ([]rbacv1.Subject, error) {
+func (f *grantFlags) parseSubjects() ([]rbacv1.Subject, error) {
 	accounts := f.serviceAccounts
 	if len(accounts)+len(f.users)+len(f.groups) == 0 {
 		accounts = []string{"knative-addon/knative-addon"}
@@ -80,16 +81,17 @@ func (f *grantFlags) subjects() ([]rbacv1.Subject, error) {
 	return out, nil
 }
 
-// needs are what the installations of the file need, in their version and in those that they may come from.
-func (o *offline) needs(cmd *cobra.Command, from []string) ([]direct.Need, error) {
+// collectNeeds returns the needs of every installation of the file, in the version of the spec and in the versions before
+// an upgrade.
+func (o *offlineCommand) collectNeeds(cmd *cobra.Command, from []string) ([]direct.Need, error) {
 	installs, err := o.read(cmd)
 	if err != nil {
 		return nil, err
 	}
 	var out []direct.Need
-	err = o.with(func(r *render.Renderer) error {
+	err = o.withRenderer(func(r *render.Renderer) error {
 		for _, install := range installs {
-			need, err := o.need(cmd, r, install, from)
+			need, err := o.computeNeed(cmd, r, install, from)
 			if err != nil {
 				return err
 			}
@@ -100,8 +102,8 @@ func (o *offline) needs(cmd *cobra.Command, from []string) ([]direct.Need, error
 	return out, err
 }
 
-func (o *offline) need(cmd *cobra.Command, r *render.Renderer, install *render.Install, from []string) (direct.Need, error) {
-	owner := direct.Owner{Component: install.Component(), Name: types.NamespacedName{Namespace: install.Namespace(), Name: install.Name()}}
+func (o *offlineCommand) computeNeed(cmd *cobra.Command, r *render.Renderer, install *render.Install, from []string) (direct.Need, error) {
+	owner := inventory.Owner{Component: install.Component(), Name: types.NamespacedName{Namespace: install.Namespace(), Name: install.Name()}}
 	anchor, err := owner.AnchorName()
 	if err != nil {
 		return direct.Need{}, err
@@ -109,7 +111,7 @@ func (o *offline) need(cmd *cobra.Command, r *render.Renderer, install *render.I
 	users := install.DeletionPolicy() == api.DeletionPolicyDeleteUserResources
 	need := direct.Need{Anchor: anchor, Foundation: users || install.DeletionPolicy() == api.DeletionPolicyDelete, UserResources: users}
 	for _, version := range append([]string{install.SpecVersion()}, from...) {
-		bundle, err := o.render(cmd, r, install.WithVersion(version))
+		bundle, err := o.renderInstall(cmd, r, install.WithVersion(version))
 		if err != nil {
 			return direct.Need{}, err
 		}

@@ -30,7 +30,7 @@ func TestRBAC(t *testing.T) {
 		"several in the same objects": {servingYAML + "---\n" + strings.ReplaceAll(strings.ReplaceAll(servingYAML, "Serving", "Eventing"), "ingress: {kourier: {enabled: true}}", ""), nil, []string{"namespace: knative-serving\n", "namespace: knative-eventing\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := execute(t, newRBAC(), tc.input, append([]string{"-f", "-"}, tc.args...)...)
+			out, err := execute(t, newRBACCommand(), tc.input, append([]string{"-f", "-"}, tc.args...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestRBACBadInput(t *testing.T) {
 		"a version that is unknown":    {[]string{"--from", "1.3"}, "1.23"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := execute(t, newRBAC(), servingYAML, append([]string{"-f", "-"}, tc.args...)...)
+			_, err := execute(t, newRBACCommand(), servingYAML, append([]string{"-f", "-"}, tc.args...)...)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("the error is %v", err)
 			}

@@ -14,7 +14,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
-// referenceFlags say which ClusterProfiles may be referred to from where.
+// referenceFlags say which ClusterProfiles may be referred to from where, and which namespace is the add-on's own.
 type referenceFlags struct {
 	addOnNamespace string
 	allowed        []string
@@ -22,13 +22,13 @@ type referenceFlags struct {
 
 func (f *referenceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addOnNamespace, "addon-namespace", os.Getenv("POD_NAMESPACE"),
-		"namespace of the add-on, whose ClusterProfiles every resource may refer to; from POD_NAMESPACE when not set")
+		"namespace of the add-on, whose resources are trusted unless --trusted-namespaces names others; from POD_NAMESPACE when not set")
 	flags.StringArrayVar(&f.allowed, "allowed-reference", nil,
 		"FROM=TO: resources in namespace FROM may also refer to ClusterProfiles in namespace TO; * is every namespace. May be repeated")
 }
 
-func (f *referenceFlags) policy() (resolve.ReferencePolicy, error) {
-	policy := resolve.ReferencePolicy{AddOnNamespace: f.addOnNamespace, Allowed: map[string][]string{}}
+func (f *referenceFlags) parsePolicy() (resolve.ReferencePolicy, error) {
+	policy := resolve.ReferencePolicy{Allowed: map[string][]string{}}
 	for _, pair := range f.allowed {
 		from, to, ok := strings.Cut(pair, "=")
 		if !ok || slices.ContainsFunc([]string{from, to}, invalidNamespace) {
@@ -36,8 +36,8 @@ func (f *referenceFlags) policy() (resolve.ReferencePolicy, error) {
 		}
 		policy.Allowed[from] = append(policy.Allowed[from], to)
 	}
-	if policy.AddOnNamespace != "" && invalidNamespace(policy.AddOnNamespace) {
-		return policy, fmt.Errorf("cannot use --addon-namespace=%q: it has to be the name of a namespace", policy.AddOnNamespace)
+	if f.addOnNamespace != "" && invalidNamespace(f.addOnNamespace) {
+		return policy, fmt.Errorf("cannot use --addon-namespace=%q: it has to be the name of a namespace", f.addOnNamespace)
 	}
 	return policy, nil
 }

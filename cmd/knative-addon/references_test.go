@@ -21,7 +21,7 @@ func TestReferenceFlags(t *testing.T) {
 		"none": {want: resolve.ReferencePolicy{Allowed: map[string][]string{}}},
 		"several": {
 			args: []string{"--addon-namespace=knative-addon", "--allowed-reference=a=b", "--allowed-reference=a=c", "--allowed-reference=*=d"},
-			want: resolve.ReferencePolicy{AddOnNamespace: "knative-addon", Allowed: map[string][]string{"a": {"b", "c"}, "*": {"d"}}},
+			want: resolve.ReferencePolicy{Allowed: map[string][]string{"a": {"b", "c"}, "*": {"d"}}},
 		},
 		"everything":           {args: []string{"--allowed-reference=*=*"}, want: resolve.ReferencePolicy{Allowed: map[string][]string{"*": {"*"}}}},
 		"no pair":              {args: []string{"--allowed-reference=a"}, wantErr: `--allowed-reference="a"`},
@@ -37,7 +37,7 @@ func TestReferenceFlags(t *testing.T) {
 			if err := flags.Parse(tc.args); err != nil {
 				t.Fatal(err)
 			}
-			got, err := f.policy()
+			got, err := f.parsePolicy()
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error is %v, want one with %q", err, tc.wantErr)
@@ -58,7 +58,11 @@ func TestAddOnNamespaceIsThePods(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "somewhere")
 	var f referenceFlags
 	f.add(pflag.NewFlagSet("", pflag.ContinueOnError))
-	if policy, err := f.policy(); err != nil || policy.AddOnNamespace != "somewhere" {
-		t.Errorf("policy is %v, error %v", policy, err)
+	if policy, err := f.parsePolicy(); err != nil || policy.Permits("team", "somewhere") {
+		t.Errorf("policy is %v, error %v: the add-on's namespace is no exception", policy, err)
+	}
+	var trusted trustFlags
+	if policy, err := trusted.parsePolicy(f.addOnNamespace); err != nil || !policy.Trusts("somewhere") {
+		t.Errorf("policy is %v, error %v: the add-on's namespace is trusted by default", policy, err)
 	}
 }

@@ -14,21 +14,34 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// offline are the commands that need no cluster.
-type offline struct {
+// offlineCommand are the commands that need no cluster.
+type offlineCommand struct {
 	flags  renderFlags
+	trust  trustFlags
 	target clusterFlags
 	file   string
 	mode   string
 	output string
+	// addOnNamespace is the namespace of the chart's release, which the manager trusts by default.
+	addOnNamespace string
+}
+
+// Values of flag --for.
+const forPull, forPush = "pull", "push"
+
+func (o *offlineCommand) deliveryMode() api.DeliveryMode {
+	if o.mode == forPush {
+		return api.ModeDirect
+	}
+	return api.ModeManifestWork
 }
 
 // read reads the file.
-func (o *offline) read(cmd *cobra.Command) ([]*render.Install, error) {
+func (o *offlineCommand) read(cmd *cobra.Command) ([]*render.Install, error) {
 	var data []byte
 	var err error
 	if o.file == "-" {
@@ -42,12 +55,12 @@ func (o *offline) read(cmd *cobra.Command) ([]*render.Install, error) {
 	return render.DecodeYAML(data)
 }
 
-// render renders one of them, and tells of its warnings.
-func (o *offline) render(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
+// renderInstall renders one resource, and prints warnings to stderr.
+func (o *offlineCommand) renderInstall(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
 	var bundle *render.Bundle
-	placed, err := o.target.on(install)
+	placed, err := o.target.applyTo(install)
 	if err == nil {
-		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.options(render.Mode(o.mode)))
+		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.buildOptions(o.deliveryMode()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)
@@ -59,14 +72,14 @@ func (o *offline) render(cmd *cobra.Command, r *render.Renderer, install *render
 }
 
 // forEach renders every KnativeServing and KnativeEventing of the file.
-func (o *offline) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) error {
+func (o *offlineCommand) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) error {
 	installs, err := o.read(cmd)
 	if err != nil {
 		return err
 	}
-	return o.with(func(r *render.Renderer) error {
+	return o.withRenderer(func(r *render.Renderer) error {
 		for _, install := range installs {
-			bundle, err := o.render(cmd, r, install)
+			bundle, err := o.renderInstall(cmd, r, install)
 			if err != nil {
 				return err
 			}
@@ -78,8 +91,12 @@ func (o *offline) forEach(cmd *cobra.Command, visit func(*render.Bundle) error) 
 	})
 }
 
-func (o *offline) with(use func(*render.Renderer) error) error {
-	r, err := render.New(o.flags.config())
+func (o *offlineCommand) withRenderer(use func(*render.Renderer) error) error {
+	policy, err := o.trust.parsePolicy(o.addOnNamespace)
+	if err != nil {
+		return err
+	}
+	r, err := render.New(o.flags.buildConfig(policy))
 	if err != nil {
 		return err
 	}
@@ -87,26 +104,29 @@ func (o *offline) with(use func(*render.Renderer) error) error {
 	return use(r)
 }
 
-func (o *offline) addFlags(cmd *cobra.Command) {
+func (o *offlineCommand) addFlags(cmd *cobra.Command) {
 	o.addInput(cmd)
-	cmd.Flags().StringVar(&o.mode, "for", string(render.Pull), "pull (ManifestWork) or push (direct)")
+	cmd.Flags().StringVar(&o.mode, "for", forPull, "pull (ManifestWork) or push (direct)")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if o.mode != string(render.Pull) && o.mode != string(render.Push) {
+		if o.mode != forPull && o.mode != forPush {
 			return fmt.Errorf("--for is %q: use pull or push", o.mode)
 		}
 		return nil
 	}
 }
 
-func (o *offline) addInput(cmd *cobra.Command) {
+func (o *offlineCommand) addInput(cmd *cobra.Command) {
 	o.flags.add(cmd.Flags())
+	o.trust.add(cmd.Flags())
+	cmd.Flags().StringVar(&o.addOnNamespace, "addon-namespace", "knative-addon",
+		"namespace of the add-on, whose resources are trusted unless --trusted-namespaces names others")
 	o.target.add(cmd.Flags())
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
-	_ = cmd.MarkFlagRequired("filename") // the flag is there
+	_ = cmd.MarkFlagRequired("filename") // the command has the flag
 }
 
-func newRender() *cobra.Command {
-	var o offline
+func newRenderCommand() *cobra.Command {
+	var o offlineCommand
 	cmd := &cobra.Command{
 		Use: "render", Short: "Print what the manager delivers for a KnativeServing or KnativeEventing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -116,8 +136,8 @@ func newRender() *cobra.Command {
 			if !ok {
 				return fmt.Errorf("--output is %q: use yaml, json or summary", o.output)
 			}
-			if o.mode == string(render.Push) && o.output != "summary" {
-				return o.forEach(cmd, func(b *render.Bundle) error { return printObjects(cmd.OutOrStdout(), o.output, pushed(b)) })
+			if o.mode == forPush && o.output != "summary" {
+				return o.forEach(cmd, func(b *render.Bundle) error { return printObjects(cmd.OutOrStdout(), o.output, directObjects(b)) })
 			}
 			return o.forEach(cmd, func(b *render.Bundle) error { return print(cmd.OutOrStdout(), b) })
 		},
@@ -130,16 +150,16 @@ func newRender() *cobra.Command {
 func printYAML(w io.Writer, b *render.Bundle) error { return printPulled(w, "yaml", b) }
 func printJSON(w io.Writer, b *render.Bundle) error { return printPulled(w, "json", b) }
 
-// printPulled prints the objects of foundation and payload in the order of their works.
+// printPulled prints the objects of foundation and payload in the order of their ManifestWorks.
 func printPulled(w io.Writer, format string, b *render.Bundle) error {
-	objects, err := work.Objects(b)
+	objects, err := manifestwork.Objects(b)
 	if err != nil {
 		return err
 	}
 	return printObjects(w, format, objects)
 }
 
-func pushed(b *render.Bundle) [][]byte {
+func directObjects(b *render.Bundle) [][]byte {
 	var out [][]byte
 	for _, o := range b.Objects() {
 		out = append(out, o.JSON)
@@ -166,8 +186,8 @@ func printObjects(w io.Writer, format string, objects [][]byte) error {
 	return nil
 }
 
-func newImages() *cobra.Command {
-	var o offline
+func newImagesCommand() *cobra.Command {
+	var o offlineCommand
 	cmd := &cobra.Command{
 		Use: "images", Short: "Print every image that a KnativeServing or KnativeEventing needs, for a mirror", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -192,12 +212,12 @@ func newImages() *cobra.Command {
 	return cmd
 }
 
-func newVersions() *cobra.Command {
-	var o offline
+func newVersionsCommand() *cobra.Command {
+	var o offlineCommand
 	return &cobra.Command{
 		Use: "versions", Short: "Print the versions of Knative that this program can deliver", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(func(r *render.Renderer) error {
+			return o.withRenderer(func(r *render.Renderer) error {
 				for _, c := range api.Components() {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\n", c, strings.Join(r.Versions(c), " "))
 				}

@@ -28,8 +28,8 @@ func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.deploymentConfig, "addon-deployment-config", "", "file of the AddOnDeploymentConfig that the add-on has on the cluster")
 }
 
-// on is the Install on the cluster.
-func (f *clusterFlags) on(install *render.Install) (*render.Install, error) {
+// applyTo returns the Install for the cluster.
+func (f *clusterFlags) applyTo(install *render.Install) (*render.Install, error) {
 	given := map[values.Reference]string{}
 	deployment := &addon.Deployment{}
 	if f.deploymentConfig != "" {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // TestCanary holds that no secret is in any error, nor in what is behind it, wherever a plugin or server puts it.
@@ -50,7 +52,7 @@ func TestCanary(t *testing.T) {
 				}
 			})
 			source := providers(plugin(t, script), func(p *Provider) {
-				p.ExecConfig.Env = []EnvVar{{Name: "CANARY", Value: canary}, {Name: "PATH", Value: os.Getenv("PATH")}}
+				p.ExecConfig.Env = []clientcmdapi.ExecEnvVar{{Name: "CANARY", Value: canary}, {Name: "PATH", Value: os.Getenv("PATH")}}
 				p.ExecConfig.Args = []string{"--client-secret=" + canary, canary}
 			})
 			session := sessionFor(t, source, profile("p", s.cluster()), options(func(o *Options) { o.Plugin.Timeout = 500 * time.Millisecond }))

@@ -4,7 +4,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,99 +11,122 @@ import (
 	"sync/atomic"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
 )
 
-// connection is what profiles share that say the same: one credential, one transport, one set of limits.
+// connection is shared by profiles with equal connection specs: one credential, one transport, one set of limits.
 type connection struct {
 	key      string
-	recipe   *recipe
+	spec     *connectionSpec
 	endpoint *endpoint
 	opts     *Options
 
-	wallet  *wallet
-	breaker *breaker
-	limiter flowcontrol.RateLimiter
-	slots   chan struct{}
-	// seen tells that the cluster has answered a Probe.
-	seen atomic.Bool
-	// answered is when it last answered anything, in nanoseconds of Unix time; 0 before it did.
-	answered atomic.Int64
-	// pings tells that the last answer came through HTTP/2.
-	pings atomic.Bool
+	credentials *credentialCache
+	breaker     *circuitBreaker
+	limiter     flowcontrol.RateLimiter
+	slots       chan struct{}
+	// memoryShare is the share of the cluster's answers in the memory for the answers of all clusters.
+	memoryShare *boundedhttp.Share
+	// probed reports whether the cluster has answered a Probe.
+	probed atomic.Bool
+	// lastAnswer is the time of the last answer, in nanoseconds of Unix time; 0 before the first answer.
+	lastAnswer atomic.Int64
+	// usesHTTP2 reports whether the last answer came through HTTP/2.
+	usesHTTP2 atomic.Bool
 
 	mu            sync.Mutex
 	transport     *http.Transport
 	certificateID string
 	closed        bool
 
-	// users are the sessions that have it; under the lock of Sessions.
-	users int
+	// sessionCount counts the sessions of the connection. The lock of Sessions guards the field.
+	sessionCount int
 }
 
-func newConnection(r *recipe, e *endpoint, opts *Options, plugins *runner) *connection {
+func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pluginRunner) *connection {
 	c := &connection{
-		key: r.key(), recipe: r, endpoint: e, opts: opts,
-		breaker: &breaker{opts: opts.Breaker, clock: opts.Clock, jitter: opts.Jitter},
+		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts,
+		breaker: &circuitBreaker{opts: opts.Breaker, clock: opts.Clock, jitter: opts.Jitter},
 		limiter: flowcontrol.NewTokenBucketRateLimiter(opts.Cluster.QPS, opts.Cluster.Burst),
 		slots:   make(chan struct{}, opts.Cluster.InFlight),
 	}
-	run := plugins.run // there is one run at a time
-	c.wallet = &wallet{clock: opts.Clock, obtain: func(ctx context.Context, started func()) (*credential, *fault) {
-		got, wrong := run(ctx, r, started)
-		if run = plugins.run; wrong != nil {
-			run = plugins.runAgain
+	run := plugins.run // the credential cache runs one plugin at a time
+	c.credentials = &credentialCache{clock: opts.Clock, fetch: func(ctx context.Context, started func()) (*credential, *fault) {
+		got, failure := run(ctx, spec, started)
+		if run = plugins.run; failure != nil {
+			run = plugins.runAfterFailure
 		}
-		if wrong == nil && !got.expires.IsZero() && !opts.Clock.Now().Before(got.expires) {
-			return nil, providerFailed("compare the clocks of the hub and of who issues the credential",
-				"%s gave a credential that has expired already", r.plugin())
+		if failure == nil && !got.expires.IsZero() && !opts.Clock.Now().Before(got.expires) {
+			got, failure = nil, providerFailed("compare the clocks of the hub and of who issues the credential",
+				"%s gave a credential that has expired already", spec.describePlugin())
 		}
-		return got, wrong
+		c.reportResult(failure)
+		return got, failure
 	}}
 	return c
 }
 
-// roundTrip sends a request in its turn. The error is a *fault, or the context's own when the cluster was not asked.
-// alive says why nothing may be sent any more.
+// reportResult passes the result of a plugin to the options. A plugin that was stopped has no result.
+func (c *connection) reportResult(failure *fault) {
+	switch {
+	case c.opts.PluginResult == nil || failure != nil && failure.isLocal:
+	case failure != nil:
+		c.opts.PluginResult(c.spec.Provider, failure)
+	default:
+		c.opts.PluginResult(c.spec.Provider, nil)
+	}
+}
+
+// roundTrip sends a request when the limits admit the request. The error is a *fault, or the error of the context when the
+// request was not sent. alive returns the fault that forbids to send anything more.
 func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Response, error) {
-	// Whoever would only be turned away does not have to wait for it.
-	if f := c.breaker.blocked(); f != nil {
+	// A request that the breaker would turn away does not wait for the limits.
+	if f := c.breaker.blockingFault(); f != nil {
 		return nil, f
 	}
-	if err := c.enter(req.Context()); err != nil {
+	if err := c.waitForTurn(req.Context()); err != nil {
 		return nil, err
 	}
-	leave := sync.OnceFunc(func() { <-c.slots; c.tidy() })
-	turn, f := c.breaker.admit()
+	leave := sync.OnceFunc(func() { <-c.slots; c.closeIdleConnections() })
+	turn, f := c.breaker.admitRequest()
 	if f != nil {
 		leave()
 		return nil, f
 	}
-	answer, err := c.attempt(req, alive)
-	c.report(turn, answer, err)
+	ctx, cancel := context.WithCancel(req.Context())
+	resp, err := c.sendWithCredential(req.WithContext(ctx), alive)
+	c.recordOutcome(turn, resp, err)
 	if err != nil {
+		cancel()
 		leave()
 		return nil, err
 	}
-	c.pings.Store(answer.ProtoMajor >= 2)
-	switch {
-	case answer.StatusCode == http.StatusSwitchingProtocols:
+	c.usesHTTP2.Store(resp.ProtoMajor >= 2)
+	switch err := c.endpoint.normalizeResponse(req, resp); {
+	case err != nil:
+		_ = resp.Body.Close()
+		cancel()
 		leave()
-	case isWatch(req):
-		// Its answer is all there is to wait for: it stays open for long and is expected to.
+		c.breaker.recordOffence(err)
+		return nil, err
+	case isWatch(req) && resp.StatusCode < http.StatusBadRequest:
+		// A watch stays open for long and holds no slot once the answer has begun.
+		resp.Body = &watchBody{resp.Body, cancel}
 		leave()
 	default:
-		answer.Body = &body{ReadCloser: answer.Body, left: c.opts.Cluster.MaxAnswer, done: leave}
+		resp.Body = c.limitBody(ctx, cancel, resp, leave)
 	}
-	return answer, nil
+	return resp, nil
 }
 
-// enter waits for the turn of a request.
-func (c *connection) enter(ctx context.Context) error {
+// waitForTurn waits for the turn of a request.
+func (c *connection) waitForTurn(ctx context.Context) error {
 	if err := c.limiter.Wait(ctx); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		// The limiter does not wait for a turn after the deadline, and says so in its own words.
+		// The limiter returns an error of its own when the turn would come after the deadline.
 		return fmt.Errorf("the turn of the request comes too late: %w", context.DeadlineExceeded)
 	}
 	select {
@@ -115,43 +137,43 @@ func (c *connection) enter(ctx context.Context) error {
 	}
 }
 
-// attempt sends a request, and once more with a new credential when the first was refused.
-func (c *connection) attempt(req *http.Request, alive func() *fault) (*http.Response, error) {
+// sendWithCredential sends a request, and once more with a new credential when the first was refused.
+func (c *connection) sendWithCredential(req *http.Request, alive func() *fault) (*http.Response, error) {
 	for again := false; ; again = true {
-		credential, err := c.wallet.get(req.Context(), c.recipe)
+		credential, err := c.credentials.get(req.Context(), c.spec)
 		if err != nil {
 			return nil, err
 		}
 		if f := alive(); f != nil {
 			return nil, f
 		}
-		out, err := c.prepare(req, credential, again)
+		out, err := c.prepareRequest(req, credential, again)
 		if err != nil {
 			return nil, err
 		}
 		transport := c.transportFor(credential)
 		answer, err := transport.RoundTrip(out)
 		if err != nil {
-			if proxy, wrong := transport.Proxy(out); proxy == nil && wrong == nil && brokenOff(err) {
-				err = c.second(req.Context(), credential, err)
+			if proxy, failure := transport.Proxy(out); proxy == nil && failure == nil && isConnectionClosed(err) {
+				err = c.diagnoseClosedConnection(req.Context(), credential, err)
 			}
-			return nil, c.failed(req.Context(), credential, err)
+			return nil, c.explainFailure(req.Context(), credential, err)
 		}
 		if answer.StatusCode != http.StatusUnauthorized || again {
 			return answer, nil
 		}
-		c.wallet.drop(credential)
+		c.credentials.forgetCredential(credential)
 		if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 			return answer, nil
 		}
-		// Read, so that the connection can be used again; what it says is of no use.
+		// Reading the rest of the body lets the transport use the connection again.
 		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10)
 		_ = answer.Body.Close()
 	}
 }
 
-// prepare makes the request that is sent: the caller's own is not changed.
-func (c *connection) prepare(req *http.Request, with *credential, again bool) (*http.Request, error) {
+// prepareRequest returns the request to send, a changed copy of the caller's request.
+func (c *connection) prepareRequest(req *http.Request, with *credential, again bool) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	if again && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -164,66 +186,70 @@ func (c *connection) prepare(req *http.Request, with *credential, again bool) (*
 	if with.token != "" {
 		out.Header.Set("Authorization", "Bearer "+with.token)
 	}
+	out.Header.Set("Accept", keepJSONMediaTypes(out.Header.Get("Accept")))
 	if out.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", c.opts.UserAgent)
 	}
 	return out, nil
 }
 
-// failed says why there was no answer. A caller who gave up says nothing about the cluster; a caller's deadline does.
-func (c *connection) failed(ctx context.Context, with *credential, err error) error {
+// explainFailure returns the fault of a request without an answer. A cancelled request says nothing about the cluster; an
+// exceeded deadline does.
+func (c *connection) explainFailure(ctx context.Context, with *credential, err error) error {
 	switch ctx.Err() {
 	case context.Canceled:
 		return ctx.Err()
 	case context.DeadlineExceeded:
 		err = ctx.Err()
 	}
-	f := c.endpoint.explain(err)
-	if f.decided {
-		c.wallet.drop(with)
+	f := c.endpoint.explainError(err)
+	if f.isPersistent {
+		c.credentials.forgetCredential(with)
 	}
-	return c.asSeen(f)
+	return c.asStaleIfProbed(f)
 }
 
-// second is a second opinion on why the server closed the connection.
-func (c *connection) second(ctx context.Context, with *credential, first error) error {
+// diagnoseClosedConnection connects again to find out why the server closed the connection.
+func (c *connection) diagnoseClosedConnection(ctx context.Context, with *credential, first error) error {
 	if c.endpoint.base.Scheme != "https" {
 		return first
 	}
-	if why := c.endpoint.ask(ctx, &c.opts.Cluster, with.certificate); certificateRefused(why) {
+	if why := c.endpoint.readTLSAlert(ctx, &c.opts.Cluster, with.certificate); isCertificateRefused(why) {
 		return why
 	}
 	return first
 }
 
-// asSeen tells a cluster that never answered from one that does not any more.
-func (c *connection) asSeen(f *fault) *fault {
-	if c.seen.Load() {
-		return f.stale()
+// asStaleIfProbed separates clusters that never answered from clusters that stopped answering.
+func (c *connection) asStaleIfProbed(f *fault) *fault {
+	if c.probed.Load() {
+		return f.asStale()
 	}
 	return f
 }
 
-// report tells the breaker how a request ended.
-func (c *connection) report(turn ticket, answer *http.Response, err error) {
-	f, isFault := err.(*fault) //nolint:errorlint // attempt returns it as it is
+// recordOutcome passes the outcome of a request to the circuit breaker.
+func (c *connection) recordOutcome(turn admission, answer *http.Response, err error) {
+	f, isFault := err.(*fault) //nolint:errorlint // sendWithCredential returns an unwrapped fault
 	switch {
-	case isFault && !f.ours:
-		c.breaker.fail(turn, f)
+	case isFault && f.isResponseTimeout:
+		c.breaker.recordOffence(f) // the cluster may answer other requests well, which says nothing about the next request like this
+	case isFault && !f.isLocal:
+		c.breaker.recordFailure(turn, f)
 	case err != nil:
-		c.breaker.pass(turn)
+		c.breaker.releaseTrial(turn)
 	default:
-		if f := c.endpoint.refused(answer.StatusCode); f != nil {
-			c.breaker.fail(turn, c.asSeen(f))
+		if f := c.endpoint.explainStatus(answer.StatusCode); f != nil {
+			c.breaker.recordFailure(turn, c.asStaleIfProbed(f))
 			return
 		}
-		c.answered.Store(c.opts.Clock.Now().UnixNano())
-		c.breaker.succeed(turn)
+		c.lastAnswer.Store(c.opts.Clock.Now().UnixNano())
+		c.breaker.recordSuccess(turn)
 	}
 }
 
-// transportFor is the transport for a credential. Connections belong to the client certificate that they were made with,
-// so that another one gets a transport of its own; requests under way keep the old.
+// transportFor returns the transport for a credential. A connection belongs to the client certificate of its handshake, so
+// that another certificate gets another transport; requests under way keep the old transport.
 func (c *connection) transportFor(with *credential) *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,22 +259,22 @@ func (c *connection) transportFor(with *credential) *http.Transport {
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
-	c.transport, c.certificateID = c.endpoint.transport(&c.opts.Cluster, with.certificate), with.certificateID
+	c.transport, c.certificateID = c.endpoint.newTransport(&c.opts.Cluster, with.certificate), with.certificateID
 	return c.transport
 }
 
-// close ends what nobody uses any more. Requests under way come to their end.
+// close ends the connection after the last session. Requests under way run to the end.
 func (c *connection) close() {
-	c.wallet.close()
+	c.credentials.close()
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.tidy()
+	c.closeIdleConnections()
 }
 
-// tidy closes what is idle once nobody uses the connection any more. It is called after each request: in HTTP/2, what is
-// idle later than the end does not close by itself.
-func (c *connection) tidy() {
+// closeIdleConnections closes idle connections once the last session has gone. Every request calls the function at its end:
+// HTTP/2 does not close a connection by itself that becomes idle after that.
+func (c *connection) closeIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed && c.transport != nil {
@@ -256,28 +282,8 @@ func (c *connection) tidy() {
 	}
 }
 
-// isWatch tells that an answer goes on until somebody ends it.
+// isWatch reports whether the answer to a request goes on until one side ends the answer.
 func isWatch(req *http.Request) bool {
 	watch := req.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"
-}
-
-// body is that of an answer, up to a limit.
-type body struct {
-	io.ReadCloser
-	left int64
-	done func()
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, errors.New("the cluster's answer is longer than allowed")
-	}
-	return n, err
-}
-
-func (b *body) Close() error {
-	defer b.done()
-	return b.ReadCloser.Close()
 }

@@ -8,32 +8,34 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 )
 
-// credential is what a plugin gave. It is not changed once it is made.
+// credential is the result of a plugin. No field changes after the creation.
 type credential struct {
-	// token goes into the Authorization header, when there is one.
+	// token is the bearer token of the Authorization header; empty without a token.
 	token string
-	// certificate is the client's, nil when there is none.
+	// certificate is the client certificate; nil without a certificate.
 	certificate *tls.Certificate
-	// certificateID tells one certificate from another; empty when there is none.
+	// certificateID is a hash of certificate and key; empty without a certificate.
 	certificateID string
 	// expires is zero when the plugin does not say.
 	expires time.Time
 }
 
-// String and GoString keep a credential out of what is printed.
+// String and GoString keep a credential out of logs and messages.
 func (*credential) String() string { return withheld }
 
-// GoString is for %#v.
+// GoString keeps a credential out of texts with verb %#v.
 func (*credential) GoString() string { return withheld }
 
-// answer is ExecCredential as plugins print it. Nothing that a library says about it is repeated: it may quote it.
-type answer struct {
+// execCredential is the ExecCredential that plugins print. Messages never repeat the error of a library about an
+// ExecCredential, which may quote a secret.
+type execCredential struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Status     *struct {
@@ -44,79 +46,78 @@ type answer struct {
 	} `json:"status"`
 }
 
-// parse reads what the plugin printed.
-func (r *recipe) parse(stdout []byte) (*credential, *fault) {
-	const byHand = "run it by hand with the same arguments and see what it prints"
+// parseCredential reads the stdout of a plugin.
+func (spec *connectionSpec) parseCredential(stdout []byte) (*credential, *fault) {
 	if len(bytes.TrimSpace(stdout)) == 0 {
-		return nil, providerFailed(byHand, "%s printed nothing", r.plugin())
+		return nil, providerFailed(runByHand, "%s printed nothing", spec.describePlugin())
 	}
-	var a answer
+	var a execCredential
 	if json.Unmarshal(stdout, &a) != nil {
-		return nil, providerFailed(byHand, "%s printed something else than an ExecCredential in JSON", r.plugin())
+		return nil, providerFailed(runByHand, "%s printed something else than an ExecCredential in JSON", spec.describePlugin())
 	}
 	if a.Kind != "ExecCredential" {
-		return nil, providerFailed(byHand, "%s printed an object of another kind than ExecCredential", r.plugin())
+		return nil, providerFailed(runByHand, "%s printed an object of another kind than ExecCredential", spec.describePlugin())
 	}
-	if a.APIVersion != r.APIVersion {
+	if a.APIVersion != spec.APIVersion {
 		return nil, providerFailed("set execConfig.apiVersion to what the plugin speaks",
-			"%s answered in %s, not in %s as configured", r.plugin(), versionShown(a.APIVersion), r.APIVersion)
+			"%s answered in %s, not in %s as configured", spec.describePlugin(), describeVersion(a.APIVersion), spec.APIVersion)
 	}
 	if a.Status == nil {
-		return nil, providerFailed(byHand, "%s gave neither token nor certificate", r.plugin())
+		return nil, providerFailed(runByHand, "%s gave neither token nor certificate", spec.describePlugin())
 	}
 	c := &credential{}
-	var wrong *fault
-	if c.token, wrong = r.parseToken(a.Status.Token); wrong != nil {
-		return nil, wrong
+	var failure *fault
+	if c.token, failure = spec.parseToken(a.Status.Token); failure != nil {
+		return nil, failure
 	}
-	if wrong = r.parseCertificate(c, a.Status.ClientCertificateData, a.Status.ClientKeyData); wrong != nil {
-		return nil, wrong
+	if failure = spec.parseCertificate(c, a.Status.ClientCertificateData, a.Status.ClientKeyData); failure != nil {
+		return nil, failure
 	}
 	if c.token == "" && c.certificate == nil {
-		return nil, providerFailed(byHand, "%s gave neither token nor certificate", r.plugin())
+		return nil, providerFailed(runByHand, "%s gave neither token nor certificate", spec.describePlugin())
 	}
 	if at := a.Status.ExpirationTimestamp; at != nil && *at != "" {
 		expires, err := time.Parse(time.RFC3339, *at)
 		if err != nil {
-			return nil, providerFailed(byHand, "%s gave an expirationTimestamp that is not a time of RFC 3339", r.plugin())
+			return nil, providerFailed(runByHand, "%s gave an expirationTimestamp that is not a time of RFC 3339", spec.describePlugin())
 		}
 		c.expires = expires
 	}
 	return c, nil
 }
 
-// versionShown repeats only what can be a version.
-func versionShown(version string) string {
+// describeVersion repeats only known versions: a plugin may print anything else in place of a version.
+func describeVersion(version string) string {
 	rest, ok := strings.CutPrefix(version, clientauthv1.GroupName+"/")
-	if !ok || len(rest) > len("v1alpha1") {
+	if !ok || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, rest) {
 		return "another API version"
 	}
-	return oneLine(version, maxShown)
+	return version
 }
 
-// parseToken forgives space around the token, which files tend to have at their end. In the middle no header may have it.
-func (r *recipe) parseToken(token string) (string, *fault) {
+// parseToken removes space around the token, with which files tend to end. A header may not have space within the token.
+func (spec *connectionSpec) parseToken(token string) (string, *fault) {
 	token = strings.TrimSpace(token)
 	for _, b := range []byte(token) {
 		if b <= ' ' || b > '~' {
 			return "", providerFailed("see what the plugin takes for the token",
-				"%s gave a token with characters that no token has", r.plugin())
+				"%s gave a token with characters that no token has", spec.describePlugin())
 		}
 	}
 	return token, nil
 }
 
-func (r *recipe) parseCertificate(c *credential, certificate, key string) *fault {
+func (spec *connectionSpec) parseCertificate(c *credential, certificate, key string) *fault {
 	if certificate == "" && key == "" {
 		return nil
 	}
 	const next = "see where the plugin has them from"
 	if certificate == "" || key == "" {
-		return providerFailed(next, "%s gave only one of client certificate and key", r.plugin())
+		return providerFailed(next, "%s gave only one of client certificate and key", spec.describePlugin())
 	}
 	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
 	if err != nil {
-		return providerFailed(next, "%s gave a client certificate and key that cannot be read or do not belong together", r.plugin())
+		return providerFailed(next, "%s gave a client certificate and key that cannot be read or do not belong together", spec.describePlugin())
 	}
 	sum := sha256.Sum256(append([]byte(certificate+"\x00"), key...))
 	c.certificate, c.certificateID = &pair, hex.EncodeToString(sum[:])

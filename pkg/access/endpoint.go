@@ -3,22 +3,25 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// maxCA is far more than a bundle of authorities needs that a plugin can be told (maxVariable).
+// maxCA is the number of bytes of a CA bundle; a bundle that a plugin can receive is far smaller (maxVariable).
 const maxCA = 1 << 20
 
-// endpoint is where a cluster is, checked.
+// endpoint is the checked address of a cluster.
 type endpoint struct {
 	// base is the server's address, perhaps with a path before that of every request.
 	base     *url.URL
@@ -29,60 +32,61 @@ type endpoint struct {
 	insecure           bool
 	proxy              *url.URL
 	disableCompression bool
+	// dialableNetworks are the permitted networks, besides the public networks, of the dialled address: of the proxy where
+	// the profile names a proxy, and of the server otherwise.
+	dialableNetworks trust.Networks
 }
 
-// endpoint checks what the profile says. Nothing is sent.
-func (r *recipe) endpoint(opts *Options) (*endpoint, *fault) {
+// buildEndpoint checks the addresses and certificates of the profile. Nothing is sent.
+func (spec *connectionSpec) buildEndpoint(opts *Options) (*endpoint, *fault) {
 	const correct = "correct it in status.accessProviders"
-	base, err := url.Parse(r.Server)
+	base, err := url.Parse(spec.Server)
 	switch {
-	case r.Server == "":
-		return nil, connectionFailed("the cluster manager has to publish the address of the API server", "access provider %q has no server", r.Provider)
+	case spec.Server == "":
+		return nil, connectionFailed("the cluster manager has to publish the address of the API server", "access provider %q has no server", spec.Provider)
 	case err != nil || base.Hostname() == "" || (base.Scheme != "https" && base.Scheme != "http"):
-		return nil, connectionFailed(correct, "the server of access provider %q is not an address that begins with https://", r.Provider)
+		return nil, connectionFailed(correct, "the server of access provider %q is not an address that begins with https://", spec.Provider)
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return nil, connectionFailed(correct, "the server of access provider %q has user, query or fragment in its address", r.Provider)
+		return nil, connectionFailed(correct, "the server of access provider %q has user, query or fragment in its address", spec.Provider)
 	}
 	e := &endpoint{
-		base: base, provider: r.Provider, tlsServerName: r.TLSServerName, insecure: r.Insecure,
-		disableCompression: r.DisableCompression,
+		base: base, provider: spec.Provider, tlsServerName: spec.TLSServerName, insecure: spec.Insecure,
+		disableCompression: spec.DisableCompression, dialableNetworks: spec.Servers,
 	}
 	switch {
 	case base.Scheme == "http" && !opts.AllowPlainHTTP:
 		return nil, connectionFailed("publish an address that begins with https://, or set --allow-plain-http of the add-on's manager",
-			"%s does without TLS, so that everyone between could read the credential", e)
-	case r.Insecure && !opts.AllowInsecureTLS:
+			"%s has no TLS, so that anyone between hub and cluster could read the credential", e)
+	case spec.Insecure && !opts.AllowInsecureTLS:
 		return nil, connectionFailed("publish certificate-authority-data instead, or set --allow-insecure-tls of the add-on's manager",
 			"%s is to be trusted without a look at its certificate (insecure-skip-tls-verify)", e)
 	}
-	if len(r.CAData) > 0 {
+	if len(spec.CAData) > 0 {
 		e.authorities = x509.NewCertPool()
-		if len(r.CAData) > maxCA || !e.authorities.AppendCertsFromPEM(r.CAData) {
+		if len(spec.CAData) > maxCA || !e.authorities.AppendCertsFromPEM(spec.CAData) {
 			return nil, connectionFailed("publish the certificates in PEM, encoded in base64 once",
-				"certificate-authority-data of access provider %q holds no certificate", r.Provider)
+				"certificate-authority-data of access provider %q holds no certificate", spec.Provider)
 		}
 	}
-	if r.ProxyURL != "" {
-		e.proxy, err = url.Parse(r.ProxyURL)
+	if spec.ProxyURL != "" {
+		e.dialableNetworks = spec.Proxies
+		e.proxy, err = url.Parse(spec.ProxyURL)
 		if err != nil || e.proxy.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, e.proxy.Scheme) {
-			return nil, connectionFailed(correct, "proxy-url of access provider %q is not an address that begins with http, https or socks5", r.Provider)
+			return nil, connectionFailed(correct, "proxy-url of access provider %q is not an address that begins with http, https or socks5", spec.Provider)
 		}
 	}
 	return e, nil
 }
 
-// serverName is whom the certificate has to be for.
+// serverName returns the name that the server's certificate must have, shortened for messages.
 func (e *endpoint) serverName() string {
-	if e.tlsServerName != "" {
-		return e.tlsServerName
-	}
-	return e.base.Hostname()
+	return message.Shorten(cmp.Or(e.tlsServerName, e.base.Hostname()), message.MaxName)
 }
 
 func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: e.authorities, ServerName: e.tlsServerName,
-		// Only where the administrator allowed it.
+		// Only with the permission of the administrator.
 		InsecureSkipVerify: e.insecure,
 	}
 	if certificate != nil {
@@ -91,21 +95,24 @@ func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	return config
 }
 
-// pingAfter is how long a connection of HTTP/2 may be silent before it is asked for a sign of life, and pingTimeout how long
-// that may take: together they are how long a watch of a cluster that is silent goes on.
+// pingAfter is the silence of an HTTP/2 connection before a ping, and pingTimeout the time for the reply: both together are
+// the time until the watches of a silent cluster end.
 const pingAfter, pingTimeout = 6 * time.Second, 3 * time.Second
 
-// transport makes connections with a client certificate, or without one.
-func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate) *http.Transport {
-	dialer := &net.Dialer{Timeout: limits.DialTimeout}
+// newTransport returns a transport with a client certificate, or without a certificate.
+func (e *endpoint) newTransport(limits *ClusterLimits, certificate *tls.Certificate) *http.Transport {
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: e.tlsConfig(certificate), TLSHandshakeTimeout: limits.DialTimeout,
+		DialContext: e.dialContext(limits), TLSClientConfig: e.tlsConfig(certificate), TLSHandshakeTimeout: limits.DialTimeout,
 		ResponseHeaderTimeout: limits.AnswerTimeout, DisableCompression: e.disableCompression,
-		MaxIdleConnsPerHost: limits.InFlight,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		MaxIdleConnsPerHost:    limits.InFlight,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
+		},
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 			if answer.StatusCode != http.StatusOK {
-				return e.proxyRefused(answer.StatusCode)
+				return e.explainProxyStatus(answer.StatusCode)
 			}
 			return nil
 		},
@@ -113,16 +120,17 @@ func (e *endpoint) transport(limits *ClusterLimits, certificate *tls.Certificate
 	if e.proxy != nil {
 		transport.Proxy = http.ProxyURL(e.proxy)
 	}
-	// Without a proxy of its own, that of the environment; and HTTP/2.
+	// Defaults: the proxy of the environment without a proxy of the profile, and HTTP/2.
 	return utilnet.SetTransportDefaults(transport)
 }
 
-// ask finds out why the server closes connections. Since TLS 1.3 a client is told of what is wrong with its certificate
-// only after it has begun to send, and may notice the closed connection first.
-func (e *endpoint) ask(ctx context.Context, limits *ClusterLimits, certificate *tls.Certificate) error {
+// readTLSAlert returns the TLS alert with which the server refuses a client certificate. Since TLS 1.3 a server sends the
+// alert only after the client has begun to send, and a client may notice the closed connection first.
+func (e *endpoint) readTLSAlert(ctx context.Context, limits *ClusterLimits, certificate *tls.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, limits.DialTimeout)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: e.tlsConfig(certificate)}).DialContext(ctx, "tcp", e.address())
+	dialer := &tls.Dialer{NetDialer: e.guardedDialer(limits), Config: e.tlsConfig(certificate)}
+	conn, err := dialer.DialContext(ctx, "tcp", e.serverAddress())
 	if err != nil {
 		return err
 	}
@@ -132,11 +140,7 @@ func (e *endpoint) ask(ctx context.Context, limits *ClusterLimits, certificate *
 	return err
 }
 
-// address is what to dial.
-func (e *endpoint) address() string {
-	port := e.base.Port()
-	if port == "" {
-		port = "443"
-	}
-	return net.JoinHostPort(e.base.Hostname(), port)
+// serverAddress returns the host and port of the server.
+func (e *endpoint) serverAddress() string {
+	return addressOf(e.base)
 }

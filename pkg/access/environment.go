@@ -4,6 +4,7 @@ package access
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,21 +13,23 @@ import (
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 )
 
-// execInfo is the variable in which a plugin finds what it is asked for.
+// execInfo is the environment variable that holds the request for a credential.
 const execInfo = "KUBERNETES_EXEC_INFO"
 
-// maxVariable is how long Linux lets one variable be (MAX_ARG_STRLEN), with its name and the NUL at its end.
+// maxVariable is the length that Linux permits for one variable (MAX_ARG_STRLEN), including the name and the final NUL.
 const maxVariable = 128 << 10
 
-// inheritedVariables are what a plugin has of the manager's environment: how to run, how to reach the hub and the
-// world, and who the clouds' workload identities say it is. All of them are names, addresses and paths of files.
+// inheritedVariables lists the variables of the manager that a plugin receives: how to run, how to reach the hub and the
+// world, and the workload identities of clouds. Every value is a name, an address or the path of a file. Static secrets of the
+// manager, such as AWS_SECRET_ACCESS_KEY, are not inherited: an administrator who wants a plugin to have a secret sets the
+// variable in execConfig.env.
 func inheritedVariables() []string {
 	return []string{
 		"PATH", "HOME", "TMPDIR", "LANG", "TZ",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 		"SSL_CERT_FILE", "SSL_CERT_DIR",
 		"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS",
-		// cp-creds of OCM's managed-serviceaccount looks for its own namespace here.
+		// cp-creds of OCM's managed-serviceaccount reads the namespace of the Secrets from these variables.
 		"NAMESPACE", "POD_NAMESPACE",
 		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE",
 		"AWS_STS_REGIONAL_ENDPOINTS", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
@@ -35,26 +38,66 @@ func inheritedVariables() []string {
 	}
 }
 
-// guardedVariable tells whether a profile may not set a variable, whatever the policy: those decide what the process of
-// the plugin loads, whose certificates it trusts, which files it reads and whom it sends its own identity to.
-func guardedVariable(name string) bool {
+// isGuardedVariable reports whether a profile may not set a variable, whatever the policy: guarded variables decide which
+// code the plugin's process loads, which certificates the process trusts, which files the process reads, and to which
+// servers the process sends the manager's identity.
+func isGuardedVariable(name string) bool {
 	upper := strings.ToUpper(name)
-	exact := []string{
-		"PATH", "HOME", "TMPDIR", "ENV", "BASH_ENV", "SHELLOPTS", "IFS", "GODEBUG", "NAMESPACE", "POD_NAMESPACE",
-		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-		"GOOGLE_APPLICATION_CREDENTIALS", "GCE_METADATA_HOST", "CLOUDSDK_CONFIG", "AZURE_AUTHORITY_HOST", "AZURE_CONFIG_DIR",
-	}
-	prefixes := []string{"LD_", "DYLD_", "KUBE", "SSL_CERT_", "PYTHON", "PERL", "RUBY", "NODE_", "JAVA_", "JDK_", "AWS_ENDPOINT_URL", "AWS_CONTAINER_"}
-	has := func(prefix string) bool { return strings.HasPrefix(upper, prefix) }
-	return slices.Contains(exact, upper) || slices.ContainsFunc(prefixes, has) || strings.HasSuffix(upper, "_FILE")
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(upper, prefix) }
+	hasPart := func(part string) bool { return strings.Contains(upper, part) }
+	return slices.Contains(guardedNames(), upper) || slices.ContainsFunc(guardedPrefixes(), hasPrefix) ||
+		slices.ContainsFunc(guardedParts(), hasPart) || strings.HasSuffix(upper, "_FILE") || strings.HasSuffix(upper, "_DIR")
 }
 
-// environment is what the plugin of a recipe runs with. Each variable is there once: of two, programs differ in which
-// they take.
-func (r *recipe) environment(lookup func(string) (string, bool)) ([]string, *fault) {
-	info, wrong := r.execInfo()
-	if wrong != nil {
-		return nil, wrong
+// guardedNames lists, in upper case, the variables that loaders, libc, shells, interpreters and clouds' libraries obey,
+// including the variables that glibc drops for programs that gain rights, and that sudo drops.
+func guardedNames() []string {
+	return []string{
+		"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "NAMESPACE", "POD_NAMESPACE", "USER", "LOGNAME", "SHELL",
+		"GCONV_PATH", "LOCPATH", "NLSPATH", "NIS_PATH", "TZDIR", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "RESOLV_HOST_CONF",
+		"LIBPATH", "SHLIB_PATH", "PATH_LOCALE", "TERMINFO", "TERMINFO_DIRS", "TERMCAP", "TERMPATH",
+		"ENV", "BASHOPTS", "SHELLOPTS", "IFS", "CDPATH", "GLOBIGNORE", "PS4", "PROMPT_COMMAND", "FPATH", "NULLCMD", "READNULLCMD", "ZDOTDIR",
+		"EDITOR", "VISUAL", "PAGER", "BROWSER", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR", "GORACE", "GOGC", "GOMEMLIMIT", "GOMAXPROCS",
+		"SSLKEYLOGFILE", "_JAVA_OPTIONS", "CLASSPATH", "PHPRC",
+		"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "AZURE_AUTHORITY_HOST",
+	}
+}
+
+// guardedPrefixes returns prefixes, in upper case, of guarded variables.
+func guardedPrefixes() []string {
+	return []string{
+		"LD_", "DYLD_", "_RLD", "GLIBC_", "MALLOC_", "BASH_", "OPENSSL_", "SSL_", "KRB5", "KUBE", "PYTHON", "PERL", "RUBY", "GEM_", "BUNDLE_",
+		"NODE_", "NPM_", "JAVA_", "JDK_", "DOTNET_", "CORECLR_", "COMPLUS_", "LUA_", "ERL_", "GIT_", "SSH_", "XDG_", "GRPC_", "OTEL_",
+		"AWS_CONTAINER_", "CLOUDSDK_",
+	}
+}
+
+// guardedParts returns parts, in upper case, of variables that name the peers, certificates and configurations of programs.
+func guardedParts() []string {
+	return []string{"PROXY", "ENDPOINT", "METADATA_", "CA_BUNDLE", "CA_CERT", "CONFIG"}
+}
+
+// variableName matches the names that a profile's variables may have. Shells take other names for functions.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// findInheritedVariables returns which of the variables a plugin has from the manager.
+func findInheritedVariables(variables map[string]string, lookup func(string) (string, bool)) []string {
+	var out []string
+	for _, name := range inheritedVariables() {
+		_, sets := variables[name]
+		if _, has := lookup(name); sets && has {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// buildEnvironment returns the environment of the plugin, sorted. Each variable is set once: programs differ in which of
+// two values counts.
+func (spec *connectionSpec) buildEnvironment(lookup func(string) (string, bool)) ([]string, *fault) {
+	info, failure := spec.encodeExecInfo()
+	if failure != nil {
+		return nil, failure
 	}
 	values := map[string]string{}
 	for _, name := range inheritedVariables() {
@@ -62,7 +105,11 @@ func (r *recipe) environment(lookup func(string) (string, bool)) ([]string, *fau
 			values[name] = value
 		}
 	}
-	for _, v := range r.Env {
+	if spec.SecretNamespace != "" {
+		// Where plugins of cluster-inventory-api and of Open Cluster Management look for Secrets.
+		values["NAMESPACE"], values["POD_NAMESPACE"] = spec.SecretNamespace, spec.SecretNamespace
+	}
+	for _, v := range spec.Env {
 		values[v.Name] = v.Value
 	}
 	values[execInfo] = info
@@ -74,24 +121,25 @@ func (r *recipe) environment(lookup func(string) (string, bool)) ([]string, *fau
 	return out, nil
 }
 
-// execInfo asks for a credential, as client-go does. The versions of the request differ only in their name.
-func (r *recipe) execInfo() (string, *fault) {
-	request := clientauthv1.ExecCredential{TypeMeta: metav1.TypeMeta{APIVersion: r.APIVersion, Kind: "ExecCredential"}}
-	if r.ProvideClusterInfo {
+// encodeExecInfo returns the request for a credential, as client-go writes the request. The versions of the request differ
+// only in their names.
+func (spec *connectionSpec) encodeExecInfo() (string, *fault) {
+	request := clientauthv1.ExecCredential{TypeMeta: metav1.TypeMeta{APIVersion: spec.APIVersion, Kind: "ExecCredential"}}
+	if spec.ProvideClusterInfo {
 		request.Spec.Cluster = &clientauthv1.Cluster{
-			Server: r.Server, TLSServerName: r.TLSServerName, InsecureSkipTLSVerify: r.Insecure,
-			CertificateAuthorityData: r.CAData, ProxyURL: r.ProxyURL, DisableCompression: r.DisableCompression,
-			Config: runtime.RawExtension{Raw: r.Config},
+			Server: spec.Server, TLSServerName: spec.TLSServerName, InsecureSkipTLSVerify: spec.Insecure,
+			CertificateAuthorityData: spec.CAData, ProxyURL: spec.ProxyURL, DisableCompression: spec.DisableCompression,
+			Config: runtime.RawExtension{Raw: spec.Config},
 		}
 	}
 	data, err := json.Marshal(request)
 	if err != nil {
 		return "", providerFailed("correct the extensions in the ClusterProfile's status.accessProviders",
-			"what access provider %q is to be told cannot be written as JSON", r.Provider)
+			"the cluster info for access provider %q cannot be encoded as JSON", spec.Provider)
 	}
 	if len(execInfo)+len("=")+len(data) >= maxVariable {
 		return "", providerFailed("publish only the certificates that are needed in certificate-authority-data",
-			"the cluster info for access provider %q is longer than an environment variable may be (%d bytes)", r.Provider, maxVariable)
+			"the cluster info for access provider %q is longer than an environment variable may be (%d bytes)", spec.Provider, maxVariable)
 	}
 	return string(data), nil
 }

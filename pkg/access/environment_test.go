@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	clientauthv1beta1 "k8s.io/client-go/pkg/apis/clientauthentication/v1beta1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // TestEnvironment holds what a plugin finds around it, and what it does not.
@@ -22,13 +23,13 @@ func TestEnvironment(t *testing.T) {
 		"AWS_SECRET_ACCESS_KEY": "s3cr3t", "AWS_ACCESS_KEY_ID": "s3cr3t", "GITHUB_TOKEN": "s3cr3t", "KUBECONFIG": "/k", "LD_PRELOAD": "/x",
 		execInfo: "s3cr3t",
 	}
-	r := recipeFor("")
+	r := specFor("")
 	r.ProvideClusterInfo = true
-	r.Env = []EnvVar{{Name: "A", Value: "a b"}, {Name: "HOME", Value: "/home/theirs"}}
+	r.Env = []clientcmdapi.ExecEnvVar{{Name: "A", Value: "a b"}, {Name: "HOME", Value: "/home/theirs"}}
 	r.Args = []string{"one", "two words"}
 	file := filepath.Join(t.TempDir(), "found")
 	r.Command = plugin(t, `(env | sort; echo "cwd=$(pwd)"; for a in "$@"; do echo "arg=$a"; done; echo "stdin=$(cat)") >`+file+"\n"+tokenScript("x"))
-	p := &runner{slots: make(chan struct{}, 1), timeout: long, lookup: func(name string) (string, bool) {
+	p := &pluginRunner{slots: make(chan struct{}, 1), timeout: long, lookup: func(name string) (string, bool) {
 		value, ok := ours[name]
 		return value, ok
 	}}
@@ -60,13 +61,13 @@ func TestEnvironment(t *testing.T) {
 
 // TestExecInfo holds that plugins are asked as client-go asks them, in both versions.
 func TestExecInfo(t *testing.T) {
-	r := &recipe{
+	r := &connectionSpec{
 		Server: "https://a", TLSServerName: "name", CAData: []byte("ca"), ProxyURL: "http://proxy", DisableCompression: true,
 		Insecure: true, Config: json.RawMessage(`{"clusterName":"a"}`), ProvideClusterInfo: true, APIVersion: execV1,
 	}
 	read := func(into any) {
 		t.Helper()
-		info, wrong := r.execInfo()
+		info, wrong := r.encodeExecInfo()
 		if wrong != nil {
 			t.Fatal(wrong)
 		}

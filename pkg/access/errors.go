@@ -9,89 +9,99 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// ErrNotAsked is the cause of an Error that repeats what went wrong last: the cluster is left alone until
-// Session.RetryAt. The cause of the failure itself would have client-go try again at once, some ten times.
+// ErrNotAsked is the cause of an Error that repeats the last failure: no request is sent to the cluster until
+// Session.RetryAt. With the cause of the failure itself, client-go would retry at once, about ten times.
 var ErrNotAsked = errors.New("the cluster failed before and is not asked again yet")
 
-// Error is why a cluster cannot be reached, ready for a condition.
+// Error explains, for a condition, why a cluster cannot be reached.
 type Error struct {
 	// Reason is a constant of package api.
 	Reason string
-	// Message names the ClusterProfile, what is wrong and what to do. It is stable and holds no credential.
+	// Message names the ClusterProfile, the problem and the next step. The text is stable and contains no credential.
 	Message string
-	// Err is the cause, where there is one. Its text may have addresses that change from one time to the next.
+	// Err is the cause; nil without a cause. The text of the cause may contain addresses that change from one attempt to
+	// the next.
 	Err error
 }
 
-// Error is the message alone: the cause adds nothing that is stable.
+// Error returns the message without the text of the cause, which is not stable.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// fault is an Error before it is known for which profile: several may share a connection.
+// fault is an Error without a profile: several profiles may share a connection.
 type fault struct {
 	reason string
-	// what is wrong and what to do next.
-	what, next string
-	err        error
-	// silent tells that nobody answered.
-	silent bool
-	// decided tells that trying again at once would not help.
-	decided bool
-	// ours tells that it says nothing about the cluster.
-	ours bool
+	// problem and nextStep are the two parts of the message.
+	problem, nextStep string
+	err               error
+	// unreachable reports whether no server answered.
+	unreachable bool
+	// isPersistent reports whether an immediate retry would fail again.
+	isPersistent bool
+	// isResponseTimeout reports whether an answer did not begin in time, on a connection that works.
+	isResponseTimeout bool
+	// isLocal reports whether the fault says nothing about the cluster.
+	isLocal bool
 }
 
-func (f *fault) Error() string { return f.what + "; " + f.next }
+func (f *fault) Error() string { return f.problem + "; " + f.nextStep }
 
 func (f *fault) Unwrap() error { return f.err }
 
-// of is the Error for a profile.
-func (f *fault) of(profile types.NamespacedName) *Error {
+// forProfile returns the Error for a profile.
+func (f *fault) forProfile(profile types.NamespacedName) *Error {
 	return &Error{Reason: f.reason, Message: fmt.Sprintf("ClusterProfile %s: %s", profile, f), Err: f.err}
 }
 
-// again is the fault of a request that is not sent because of it.
-func (f *fault) again() *fault {
+// asNotAsked returns the fault of a request that the circuit breaker turns away because of this fault.
+func (f *fault) asNotAsked() *fault {
 	out := *f
-	out.err, out.ours = ErrNotAsked, true
+	out.err, out.isLocal = ErrNotAsked, true
 	return &out
 }
 
-// because keeps the cause.
-func (f *fault) because(err error) *fault {
+// withCause keeps the cause.
+func (f *fault) withCause(err error) *fault {
 	f.err = err
 	return f
 }
 
-// providerFailed is a fault of an access provider. One that could not give a credential is not asked again at once:
-// starting a process is dear, and its answer will be the same.
+// providerFailed returns the fault of an access provider. A failed plugin does not run again at once: a process is
+// expensive, and the result would be the same.
 func providerFailed(next, format string, args ...any) *fault {
-	return &fault{reason: api.ReasonAccessProviderFailed, what: fmt.Sprintf(format, args...), next: next, decided: true}
+	return &fault{reason: api.ReasonAccessProviderFailed, problem: fmt.Sprintf(format, args...), nextStep: next, isPersistent: true}
 }
 
-// connectionFailed is a fault of what a profile says, or of the cluster there.
+// notPermitted returns the fault of a connection that the administrator's inventories do not permit. Nothing was sent and
+// no plugin ran.
+func notPermitted(no *trust.Refusal) *fault {
+	return &fault{reason: api.ReasonReferenceNotPermitted, problem: no.What, nextStep: no.Next, isPersistent: true, isLocal: true}
+}
+
+// connectionFailed returns a fault of the profile's settings or of the cluster.
 func connectionFailed(next, format string, args ...any) *fault {
-	return &fault{reason: api.ReasonRemoteClientCreationFailed, what: fmt.Sprintf(format, args...), next: next}
+	return &fault{reason: api.ReasonRemoteClientCreationFailed, problem: fmt.Sprintf(format, args...), nextStep: next}
 }
 
-// closed is the fault of everything after Close.
-func closed() *fault {
+// closedFault returns the fault of every request after Close. No resource reports the fault: a manager that stops writes no status.
+func closedFault() *fault {
 	return &fault{
-		reason: api.ReasonClusterProviderClosed, what: "the add-on's manager is stopping", next: "the next manager goes on",
-		ours: true,
+		reason: api.ReasonRemoteClusterStale, problem: "the connection was closed", nextStep: "no action is needed: the next attempt connects again",
+		isLocal: true,
 	}
 }
 
-// replaced is the fault of a Session whose profile, access provider or plugin is not what it was made from any more.
-func replaced() *fault {
+// replacedFault returns the fault of a Session whose profile, access provider or plugin has changed.
+func replacedFault() *fault {
 	return &fault{
-		reason: api.ReasonRemoteClusterStale,
-		what:   "the ClusterProfile, its access provider or the plugin changed or went away while the connection was in use",
-		next:   "nothing to do, the next attempt uses what is there then",
-		ours:   true,
+		reason:   api.ReasonRemoteClusterStale,
+		problem:  "the ClusterProfile, its access provider or the plugin changed or went away while the connection was in use",
+		nextStep: "no action is needed: the next attempt uses the new settings",
+		isLocal:  true,
 	}
 }

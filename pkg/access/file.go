@@ -19,31 +19,32 @@ import (
 const (
 	// maxFile is more than a ConfigMap holds.
 	maxFile = 2 << 20
-	// defaultFileInterval is how often the file is looked at.
+	// defaultFileInterval is the time between two reads of the file.
 	defaultFileInterval = 10 * time.Second
 )
 
-// FileOptions are those of OpenFile.
+// FileOptions are the options of OpenFile.
 type FileOptions struct {
-	// Interval is how often Start reads the file; 0 is 10 seconds.
+	// Interval is the time between two reads of Start; 0 means 10 seconds.
 	Interval time.Duration
-	// Changed is called after a state that differs from the one before, by one goroutine at a time. It must not call Reload.
+	// Changed is called after each change of the state, by one goroutine at a time, and must not call Reload.
 	Changed func(FileState)
 	// Clock is for tests.
 	Clock clock.WithTicker
 }
 
-// FileState is what is known of the file of access providers.
+// FileState is the state of the file of access providers.
 type FileState struct {
-	// Configured tells that there is to be a file.
+	// Configured reports whether the manager was started with a file.
 	Configured bool
-	// Providers are those of the last good content, in its order. They are shared: do not change them.
+	// Providers are the providers of the last good content, in the order of the file. Callers share the slice and must not
+	// change it.
 	Providers []Provider
-	// Err says what is wrong with the file now. Providers are those from before then, or none.
+	// Err is the problem of the file now. Providers are then the providers of the last good content, or none.
 	Err error
 }
 
-// Names are the names of the providers.
+// Names returns the names of the providers.
 func (s FileState) Names() []string {
 	var names []string
 	for i := range s.Providers {
@@ -52,13 +53,13 @@ func (s FileState) Names() []string {
 	return names
 }
 
-// File is the file of access providers. It is read again and again and not watched: a file in a ConfigMap is two symbolic
-// links away, and changes by neither being written to.
+// File is the file of access providers. Start reads the file in an interval instead of watching: the file of a ConfigMap is
+// two symbolic links away, and changes without a write to the file or to the first link.
 type File struct {
 	path string
 	opts FileOptions
 
-	// reload lets one goroutine at a time read the file and call Changed.
+	// reload serializes reading the file and calling Changed.
 	reload sync.Mutex
 
 	mu      sync.RWMutex
@@ -66,8 +67,8 @@ type File struct {
 	content []byte
 }
 
-// OpenFile reads the file. It always succeeds; the State says what is wrong. An empty path means that there is no file,
-// and that Direct delivery is off.
+// OpenFile reads the file and always succeeds; the State holds the problem of a bad file. An empty path means that no file
+// is configured, and that Direct delivery is off.
 func OpenFile(path string, opts FileOptions) *File {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
@@ -82,7 +83,7 @@ func OpenFile(path string, opts FileOptions) *File {
 	return f
 }
 
-// State is what is known now.
+// State returns the current state.
 func (f *File) State() FileState {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -115,9 +116,9 @@ func (f *File) Reload() {
 	}
 }
 
-// read tells whether the state is another one now. A file that is bad takes nothing away.
+// read reports whether the state has changed. A bad file keeps the last good providers.
 func (f *File) read() bool {
-	data, err := readLimited(f.path)
+	data, err := readProviderFile(f.path)
 	var providers []Provider
 	if err == nil {
 		providers, err = ParseProviders(data)
@@ -135,7 +136,7 @@ func (f *File) read() bool {
 	return changed
 }
 
-func readLimited(path string) ([]byte, error) {
+func readProviderFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -122,6 +122,20 @@ func TestABadFileTakesNothingAway(t *testing.T) {
 	}
 }
 
+// TestADirectoryTakesNothingAway holds that a directory in the place of the file keeps the providers and the process.
+func TestADirectoryTakesNothingAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "providers.json")
+	write(t, path, one("", ""))
+	f := OpenFile(path, FileOptions{})
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	f.Reload()
+	if got := f.State(); len(got.Providers) != 1 || got.Err == nil || !strings.Contains(got.Err.Error(), "not a file") {
+		t.Errorf("the state is %+v, want the last good providers and an error", got)
+	}
+}
+
 func TestFilesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "large"), strings.Repeat(" ", maxFile+1))

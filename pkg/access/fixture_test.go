@@ -30,8 +30,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 const (
@@ -79,7 +82,7 @@ func counting(t testing.TB, script string) (counted string, runs func() int) {
 
 // providers is a source with one access provider, "exec".
 func providers(command string, change ...func(*Provider)) *fakeSource {
-	p := Provider{Name: "exec", ExecConfig: &ExecConfig{APIVersion: execV1, Command: command}}
+	p := Provider{Name: "exec", ExecConfig: &clientcmdapi.ExecConfig{APIVersion: execV1, Command: command}}
 	for _, c := range change {
 		c(&p)
 	}
@@ -247,11 +250,30 @@ func options(change ...func(*Options)) Options {
 		Jitter:  func() float64 { return 0.5 },
 		Plugin:  PluginLimits{Timeout: 30 * time.Second},
 		Cluster: ClusterLimits{QPS: 1000, Burst: 1000},
+		// The spokes of tests are on this host.
+		Inventories: inventories("fleet", "*", "127.0.0.0/8", "::1"),
 	}
 	for _, c := range change {
 		c(&o)
 	}
 	return o
+}
+
+// inventories permit ClusterProfiles of one namespace every access provider, Secret and extension, and some servers.
+func inventories(namespace string, servers ...string) trust.Inventories {
+	entry := trust.OwnInventory(namespace)
+	entry.Servers, entry.Proxies = servers, servers
+	out, err := trust.NewInventories([]trust.Inventory{entry})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// permitting are options that permit everything that profiles of tests say.
+func permitting() *Options {
+	o := options(func(o *Options) { o.LookupEnv = func(string) (string, bool) { return "", false } }).withDefaults()
+	return &o
 }
 
 // sessionFor is a session that ends with the test.

@@ -14,15 +14,16 @@ import (
 	"testing"
 	"time"
 
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// runPlugin runs the plugin of a recipe, with a short deadline when wanted.
-func runPlugin(t *testing.T, r *recipe, timeout time.Duration) (*credential, *fault) {
+// runPlugin runs the plugin of a connection spec, with a short deadline when wanted.
+func runPlugin(t *testing.T, spec *connectionSpec, timeout time.Duration) (*credential, *fault) {
 	t.Helper()
-	p := &runner{slots: make(chan struct{}, 1), timeout: timeout, lookup: os.LookupEnv}
+	p := &pluginRunner{slots: make(chan struct{}, 1), timeout: timeout, lookup: os.LookupEnv}
 	defer func() {
 		if len(p.slots) != 0 {
 			t.Error("the turn was not given back")
@@ -34,11 +35,11 @@ func runPlugin(t *testing.T, r *recipe, timeout time.Duration) (*credential, *fa
 			t.Errorf("started %d times", started)
 		}
 	}()
-	return p.run(t.Context(), r, func() { started++ })
+	return p.run(t.Context(), spec, func() { started++ })
 }
 
-func recipeFor(command string) *recipe {
-	return &recipe{Provider: "exec", Command: command, APIVersion: execV1, Server: "https://a"}
+func specFor(command string) *connectionSpec {
+	return &connectionSpec{Provider: "exec", Command: command, APIVersion: execV1, Server: "https://a"}
 }
 
 const long = time.Minute
@@ -68,7 +69,7 @@ func TestPluginGivesCredentials(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			answer := `{"apiVersion":"` + tc.version + `","kind":"ExecCredential","status":{` + tc.status + `}}`
-			r := recipeFor(plugin(t, "cat <<'END'\n"+answer+"\nEND\n"+tc.afterwards))
+			r := specFor(plugin(t, "cat <<'END'\n"+answer+"\nEND\n"+tc.afterwards))
 			r.APIVersion = tc.version
 			got, wrong := runPlugin(t, r, long)
 			if wrong != nil {
@@ -93,7 +94,7 @@ type pluginFailure struct {
 	// script makes the plugin's file; command is it otherwise.
 	script  string
 	command func(*testing.T) string
-	change  func(*recipe)
+	change  func(*connectionSpec)
 	timeout time.Duration
 	// want is part of the message that no other failure has.
 	want string
@@ -108,7 +109,7 @@ func pluginFailures() map[string]pluginFailure {
 	return map[string]pluginFailure{
 		"missing": {
 			command: func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "absent") },
-			change:  func(r *recipe) { r.InstallHint = "get it\nfrom the shelf" },
+			change:  func(r *connectionSpec) { r.InstallHint = "get it\nfrom the shelf" },
 			want:    "does not exist; mount the plugin into the manager's Pod, or correct execConfig.command; get it from the shelf", is: fs.ErrNotExist,
 		},
 		"a directory":    {command: func(t *testing.T) string { t.Helper(); return t.TempDir() }, want: "is not a file"},
@@ -121,28 +122,28 @@ func pluginFailures() map[string]pluginFailure {
 		},
 		"without its interpreter": {command: fileOf("#!/absent/interpreter\n", 0o755), want: "needs an interpreter", is: fs.ErrNotExist},
 		"too many arguments": {
-			script: "true", change: func(r *recipe) { r.Args = []string{strings.Repeat("x", 200<<10)} },
+			script: "true", change: func(r *connectionSpec) { r.Args = []string{strings.Repeat("x", 200<<10)} },
 			want: "arguments and environment are too long", is: syscall.E2BIG,
 		},
 		"a CA that does not fit": {
-			script: "true", change: func(r *recipe) { r.ProvideClusterInfo, r.CAData = true, make([]byte, 100<<10) },
+			script: "true", change: func(r *connectionSpec) { r.ProvideClusterInfo, r.CAData = true, make([]byte, 100<<10) },
 			want: "longer than an environment variable may be",
 		},
-		"a failure":         {script: "exit 3", want: "failed with exit code 3; run it by hand"},
-		"a failure, told":   {script: "echo 'no such cluster: spoke-1' >&2; exit 4", want: `failed with exit code 4: "no such cluster: spoke-1"`},
-		"a failure, leaked": {script: "echo 'bad token: abc' >&2; exit 5", want: `failed with exit code 5: "bad token: [withheld]"`},
+		"a failure":         {script: "exit 3", want: "failed with exit code 3; run the plugin by hand"},
+		"a failure, told":   {script: "echo 'no such cluster: spoke-1' >&2; exit 4", want: "failed with exit code 4; run the plugin by hand"},
+		"a failure, leaked": {script: "echo 'bad token: abc' >&2; exit 5", want: "failed with exit code 5; run the plugin by hand"},
 		"a failure, leaked from stdout": {
-			script: credentialOf(`"token":"ab-cd-ef-gh"`) + "echo 'this is ab-cd-ef-gh' >&2; exit 7", want: `failed with exit code 7: "this is [withheld]"`,
+			script: credentialOf(`"token":"ab-cd-ef-gh"`) + "echo 'this is ab-cd-ef-gh' >&2; exit 7", want: "failed with exit code 7; run the plugin by hand",
 		},
 		"a failure, leaked from the configuration": {
-			script: `echo "that was $SETTING" >&2; exit 8`, change: func(r *recipe) { r.Env = []EnvVar{{Name: "SETTING", Value: "ab-cd-ef-gh"}} },
-			want: `failed with exit code 8: "that was [withheld]"`,
+			script: `echo "that was $SETTING" >&2; exit 8`, change: func(r *connectionSpec) { r.Env = []clientcmdapi.ExecEnvVar{{Name: "SETTING", Value: "ab-cd-ef-gh"}} },
+			want: "failed with exit code 8; run the plugin by hand",
 		},
 		"a signal": {script: "kill -9 $$", want: "ended by a signal (signal: killed)"},
-		"a hang":   {script: "sleep 600", timeout: 200 * time.Millisecond, want: "gave no credential in time and was killed; ", is: context.DeadlineExceeded},
+		"a hang":   {script: "sleep 600", timeout: 200 * time.Millisecond, want: "gave no credential in time and was killed; see", is: context.DeadlineExceeded},
 		"a hang that ignores signals": {
 			script: "trap '' TERM INT HUP; echo waiting >&2; while true; do sleep 600; done", timeout: 500 * time.Millisecond,
-			want: `in time and was killed: "waiting"`, is: context.DeadlineExceeded,
+			want: "in time and was killed; see what the plugin", is: context.DeadlineExceeded,
 		},
 		"a child that hangs":  {script: "sleep 600 & exit 6", want: "failed with exit code 6"},
 		"nothing":             {script: "true", want: "printed nothing"},
@@ -187,7 +188,7 @@ func TestPluginFailures(t *testing.T) {
 			if tc.command != nil {
 				command = tc.command(t)
 			}
-			r := recipeFor(command)
+			r := specFor(command)
 			if tc.change != nil {
 				tc.change(r)
 			}
@@ -234,7 +235,7 @@ func TestNothingOfAPluginIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pids := filepath.Join(t.TempDir(), "pids")
 			script := "echo $$ >>" + pids + "; sleep 601 >/dev/null 2>&1 & echo $! >>" + pids + "\n" + end
-			_, _ = runPlugin(t, recipeFor(plugin(t, script)), 500*time.Millisecond)
+			_, _ = runPlugin(t, specFor(plugin(t, script)), 500*time.Millisecond)
 			data, err := os.ReadFile(pids)
 			if err != nil || strings.Count(string(data), "\n") != 2 {
 				t.Fatalf("processes: %q, %v", data, err)
@@ -263,12 +264,12 @@ func waitUntil(t testing.TB, done func() bool) {
 
 // TestPluginsTakeTurns holds that no more run at once than allowed, and that waiting can end.
 func TestPluginsTakeTurns(t *testing.T) {
-	p := &runner{slots: make(chan struct{}, 1), timeout: long, lookup: os.LookupEnv}
+	p := &pluginRunner{slots: make(chan struct{}, 1), timeout: long, lookup: os.LookupEnv}
 	p.slots <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, wrong := p.run(ctx, recipeFor(plugin(t, "true")), func() { t.Error("started without its turn") })
-	if wrong == nil || wrong.reason != api.ReasonClusterProviderClosed || !errors.Is(wrong, context.Canceled) {
+	_, wrong := p.run(ctx, specFor(plugin(t, "true")), func() { t.Error("started without its turn") })
+	if wrong == nil || wrong.reason != api.ReasonRemoteClusterStale || !errors.Is(wrong, context.Canceled) {
 		t.Errorf("got %v", wrong)
 	}
 }
@@ -276,30 +277,31 @@ func TestPluginsTakeTurns(t *testing.T) {
 // TestFailedPluginsLeaveRoom holds that plugins which failed have not all the turns.
 func TestFailedPluginsLeaveRoom(t *testing.T) {
 	opts := Options{}.withDefaults()
-	p := newRunner(PluginLimits{Parallel: 2, Timeout: long}, os.LookupEnv)
-	bad, good := recipeFor(plugin(t, "exit 1")), recipeFor(plugin(t, tokenScript("x")))
+	opts.Plugin = PluginLimits{Parallel: 2, Timeout: long}
+	p := newPluginRunner(&opts)
+	bad, good := specFor(plugin(t, "exit 1")), specFor(plugin(t, tokenScript("x")))
 	failing := newConnection(bad, &endpoint{}, &opts, p)
-	defer failing.wallet.close()
-	if _, err := failing.wallet.get(t.Context(), bad); err == nil {
+	defer failing.credentials.close()
+	if _, err := failing.credentials.get(t.Context(), bad); err == nil {
 		t.Fatal("it did not fail")
 	}
-	p.doubtful <- struct{}{} // another one that failed, and hangs
+	p.retrySlots <- struct{}{} // another one that failed, and hangs
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := failing.wallet.get(ctx, bad); !errors.Is(err, context.Canceled) {
+	if _, err := failing.credentials.get(ctx, bad); !errors.Is(err, context.Canceled) {
 		t.Errorf("it has run out of turn: %v", err)
 	}
-	if _, err := newConnection(good, &endpoint{}, &opts, p).wallet.get(t.Context(), good); err != nil {
+	if _, err := newConnection(good, &endpoint{}, &opts, p).credentials.get(t.Context(), good); err != nil {
 		t.Errorf("a good plugin has no turn: %v", err)
 	}
 }
 
 // TestAStoppedPluginIsNotAFailure holds that the end of a session is told as such.
 func TestAStoppedPluginIsNotAFailure(t *testing.T) {
-	p := &runner{slots: make(chan struct{}, 1), timeout: long, lookup: os.LookupEnv}
+	p := &pluginRunner{slots: make(chan struct{}, 1), timeout: long, lookup: os.LookupEnv}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, wrong := p.run(ctx, recipeFor(plugin(t, "sleep 600")), cancel)
-	if wrong == nil || wrong.reason != api.ReasonClusterProviderClosed {
+	_, wrong := p.run(ctx, specFor(plugin(t, "sleep 600")), cancel)
+	if wrong == nil || wrong.reason != api.ReasonRemoteClusterStale {
 		t.Errorf("got %v", wrong)
 	}
 }
@@ -307,7 +309,7 @@ func TestAStoppedPluginIsNotAFailure(t *testing.T) {
 func TestPluginConfigurationIsGivenExactly(t *testing.T) {
 	command := plugin(t, "true")
 	source := providers(command, func(p *Provider) { p.ExecConfig.APIVersion = execV1beta1 })
-	r, wrong := recipeOf(source.State(), profile("p", clientcmdv1.Cluster{Server: "https://a"}))
+	r, wrong := newConnectionSpec(source.State(), permitting(), profile("p", clientcmdv1.Cluster{Server: "https://a"}))
 	if wrong != nil || r.Command != command || r.APIVersion != execV1beta1 {
 		t.Errorf("got %+v, %v", r, wrong)
 	}

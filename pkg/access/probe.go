@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Identity is what a cluster says about itself.
+// Identity identifies a cluster by the cluster's own answers.
 type Identity struct {
-	// Version is that of its API server.
+	// Version is the version of the API server.
 	Version string
 	// UID is that of Namespace kube-system, which no other cluster has.
 	UID types.UID
@@ -27,13 +27,14 @@ type Identity struct {
 // maxProbed is far more than the answers to Probe have.
 const maxProbed = 1 << 20
 
-// What a cluster says ends up in messages and names, and is no more to be trusted than its profile.
+// The answers of a cluster end up in messages and names, and deserve no more trust than the profile.
 var (
 	versionText = regexp.MustCompile(`^v\d{1,4}\.\d{1,4}[\w.+-]{0,64}$`)
 	uidText     = regexp.MustCompile(`^[\w-]{1,64}$`)
 )
 
-// Probe proves that the connection works, with the credential, and says where it leads. See Session for the error.
+// Probe proves that the connection works with the credential, and returns the identity of the cluster. Session documents
+// the error.
 func (s *Session) Probe(ctx context.Context) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.conn.opts.Cluster.ProbeTimeout)
 	defer cancel()
@@ -42,7 +43,7 @@ func (s *Session) Probe(ctx context.Context) (Identity, error) {
 		return Identity{}, err
 	}
 	if !versionText.MatchString(about.GitVersion) {
-		return Identity{}, s.conn.endpoint.notKubernetes("/version").of(s.profile)
+		return Identity{}, s.conn.endpoint.newNotKubernetesFault("/version").forProfile(s.profile)
 	}
 	var namespace struct {
 		Metadata struct {
@@ -54,9 +55,9 @@ func (s *Session) Probe(ctx context.Context) (Identity, error) {
 		return Identity{}, err
 	}
 	if namespace.Metadata.Name != "kube-system" || !uidText.MatchString(string(namespace.Metadata.UID)) {
-		return Identity{}, s.conn.endpoint.notKubernetes("/api/v1/namespaces/kube-system").of(s.profile)
+		return Identity{}, s.conn.endpoint.newNotKubernetesFault("/api/v1/namespaces/kube-system").forProfile(s.profile)
 	}
-	s.conn.seen.Store(true)
+	s.conn.probed.Store(true)
 	return Identity{Version: about.GitVersion, UID: namespace.Metadata.UID}, nil
 }
 
@@ -66,7 +67,7 @@ func (s *Session) get(ctx context.Context, into any, path ...string) error {
 	url := at.base.JoinPath(path...)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), http.NoBody)
 	if err != nil {
-		return connectionFailed("correct it in status.accessProviders", "the address of %s is not one", at).because(err).of(s.profile)
+		return connectionFailed("correct it in status.accessProviders", "the address of %s is not one", at).withCause(err).forProfile(s.profile)
 	}
 	req.Header.Set("Accept", "application/json")
 	answer, err := s.RoundTrip(req)
@@ -76,29 +77,29 @@ func (s *Session) get(ctx context.Context, into any, path ...string) error {
 	defer func() { _ = answer.Body.Close() }()
 	where := "/" + strings.Join(path, "/")
 	if answer.StatusCode != http.StatusOK {
-		return s.conn.asSeen(at.declined(answer.StatusCode, where)).of(s.profile)
+		return s.conn.asStaleIfProbed(at.explainProbeStatus(answer.StatusCode, where)).forProfile(s.profile)
 	}
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxProbed+1))
 	if err != nil {
-		return s.unread(ctx, err)
+		return s.explainReadFailure(ctx, err)
 	}
 	if len(data) > maxProbed || json.Unmarshal(data, into) != nil {
-		return at.notKubernetes(where).of(s.profile)
+		return at.newNotKubernetesFault(where).forProfile(s.profile)
 	}
 	return nil
 }
 
-// unread is for an answer that broke off.
-func (s *Session) unread(ctx context.Context, err error) error {
+// explainReadFailure explains an incomplete answer.
+func (s *Session) explainReadFailure(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("ClusterProfile %s: %w", s.profile, ctx.Err())
 	}
-	return s.conn.asSeen(s.conn.endpoint.explain(err)).of(s.profile)
+	return s.conn.asStaleIfProbed(s.conn.endpoint.explainError(err)).forProfile(s.profile)
 }
 
-// declined says what a status other than 200 means for Probe.
-func (e *endpoint) declined(status int, where string) *fault {
-	if f := e.refused(status); f != nil {
+// explainProbeStatus explains a status other than 200 of a Probe.
+func (e *endpoint) explainProbeStatus(status int, where string) *fault {
+	if f := e.explainStatus(status); f != nil {
 		return f
 	}
 	switch {
@@ -112,17 +113,17 @@ func (e *endpoint) declined(status int, where string) *fault {
 		return connectionFailed("publish the address that it redirects to in status.accessProviders",
 			"%s redirects to another address (HTTP status %d), which does not get the credential", e, status)
 	case status == http.StatusTooManyRequests:
-		return e.silence("nothing to do unless it stays so; then see who else asks it that much",
+		return e.newUnreachableFault("no action is needed unless the status persists; then find the clients that send the requests",
 			"%s has too many requests (429)", e)
 	case status >= http.StatusInternalServerError:
-		return e.silence("check the cluster's API server", "%s fails with HTTP status %d", e, status)
+		return e.newUnreachableFault("check the cluster's API server", "%s fails with HTTP status %d", e, status)
 	default:
-		return e.notKubernetes(where)
+		return e.newNotKubernetesFault(where)
 	}
 }
 
-// notKubernetes is for answers that no API server gives.
-func (e *endpoint) notKubernetes(where string) *fault {
+// newNotKubernetesFault returns the fault of an answer that no API server gives.
+func (e *endpoint) newNotKubernetesFault(where string) *fault {
 	return connectionFailed("correct the address in status.accessProviders, with the path if there is one",
 		"%s answers, but not as a Kubernetes API server does (at %s)", e, where)
 }

@@ -265,7 +265,7 @@ func (tc *probeFailure) session(t *testing.T, source Source, cluster clientcmdv1
 		o.Cluster.DialTimeout, o.Cluster.ProbeTimeout = 300*time.Millisecond, time.Second
 	}))
 	// The plugin is not what takes too long.
-	if _, err := session.conn.wallet.get(t.Context(), session.conn.recipe); err != nil {
+	if _, err := session.conn.credentials.get(t.Context(), session.conn.spec); err != nil {
 		t.Fatal(err)
 	}
 	return session
@@ -342,7 +342,7 @@ func TestASilentClusterIsStale(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			session := tc.session(t, providers(plugin(t, tokenScript(goodToken))), tc.spoke(t))
-			session.conn.seen.Store(true)
+			session.conn.probed.Store(true)
 			_, err := session.Probe(t.Context())
 			e, ok := errors.AsType[*Error](err)
 			if !ok || (e.Reason == api.ReasonRemoteClusterStale) != tc.silent {
@@ -354,7 +354,7 @@ func TestASilentClusterIsStale(t *testing.T) {
 
 // TestErrorsOfTheNetwork is about what tests cannot bring about.
 func TestErrorsOfTheNetwork(t *testing.T) {
-	e, wrong := recipeFor("/p").endpoint(&Options{})
+	e, wrong := specFor("/p").buildEndpoint(&Options{})
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
@@ -376,9 +376,9 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 		"a SOCKS failure":   {&net.OpError{Op: "socks connect", Err: errors.New("c4n4ry-T0k3n")}, "the proxy before"},
 		"a name of a proxy": {&net.OpError{Op: "proxyconnect", Err: dial(&net.DNSError{IsNotFound: true})}, "the proxy before"},
 	} {
-		f := e.explain(tc.err)
-		if !strings.Contains(f.Error(), tc.want) || !f.silent || !errors.Is(f, tc.err) {
-			t.Errorf("%s: got %v (silent: %t)", name, f, f.silent)
+		f := e.explainError(tc.err)
+		if !strings.Contains(f.Error(), tc.want) || !f.unreachable || !errors.Is(f, tc.err) {
+			t.Errorf("%s: got %v (silent: %t)", name, f, f.unreachable)
 		}
 		if strings.Contains(f.Error(), "45678") || strings.Contains(f.Error(), "c4n4ry-T0k3n") {
 			t.Errorf("%s: %q repeats the error", name, f)

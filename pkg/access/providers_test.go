@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	upstream "sigs.k8s.io/cluster-inventory-api/pkg/access"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	inventoryaccess "sigs.k8s.io/cluster-inventory-api/pkg/access"
 )
 
 const goodFile = `{
@@ -41,13 +42,13 @@ func TestParseProviders(t *testing.T) {
 	want := []Provider{
 		{
 			Name: "secretreader",
-			ExecConfig: &ExecConfig{
+			ExecConfig: &clientcmdapi.ExecConfig{
 				APIVersion: execV1, Command: "/plugins/secretreader", Args: []string{"--verbose"},
-				Env: []EnvVar{{Name: "A", Value: "b"}}, InstallHint: "mount it", ProvideClusterInfo: true, InteractiveMode: "Never",
+				Env: []clientcmdapi.ExecEnvVar{{Name: "A", Value: "b"}}, InstallHint: "mount it", ProvideClusterInfo: true, InteractiveMode: "Never",
 			},
 			ProfileSourcedCLIArgsPolicy: "Append", ProfileSourcedEnvVarsPolicy: "AppendIfNotExists",
 		},
-		{Name: "google", ExecConfig: &ExecConfig{APIVersion: execV1beta1, Command: "/plugins/gcp"}},
+		{Name: "google", ExecConfig: &clientcmdapi.ExecConfig{APIVersion: execV1beta1, Command: "/plugins/gcp"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
@@ -124,7 +125,7 @@ func TestBadProviderFilesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParseProviders holds that what is taken here means the same upstream.
+// FuzzParseProviders holds that an accepted file means the same to cluster-inventory-api.
 func FuzzParseProviders(f *testing.F) {
 	f.Add(goodFile)
 	f.Add(one("", ""))
@@ -138,7 +139,7 @@ func FuzzParseProviders(f *testing.F) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		theirs, err := upstream.NewFromFile(path)
+		theirs, err := inventoryaccess.NewFromFile(path)
 		if err != nil {
 			t.Fatalf("taken here and not upstream: %v", err)
 		}

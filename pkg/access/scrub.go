@@ -10,28 +10,30 @@ import (
 	"unicode"
 
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
-// maxShown is how many bytes are shown of what a plugin says.
+// maxShown is the number of bytes of a plugin's output in the log.
 const maxShown = 160
 
-// withheld stands for the rest of a text from where it may hold a secret.
+// withheld replaces the rest of a text from the first possible secret on.
 const withheld = "[withheld]"
 
-// minSecret is the length from which a value is looked for as it is: shorter ones stand in every text.
+// minSecret is the length from which a known value counts as a secret: shorter values are part of any text.
 const minSecret = 6
 
 var (
-	// What changes from one time to the next: the headers of klog and log, times, and addresses of our side.
+	// Texts that change from one run to the next: the headers of klog and log, times, and local addresses.
 	volatileText = regexp.MustCompile(`[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?` +
 		`|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?` +
 		`|\[?[0-9a-fA-F.:]+\]?:\d+->`)
 
-	// A name of secrets with a value after it, or what a secret begins with.
+	// The name of a secret with a value behind, or the beginning of a secret.
 	secretName = regexp.MustCompile(`(?i)(token|passw(or)?d|passphrase|secret|credentials?|api[_-]?key|(private|access|client)[_-]?key([_-]?data)?|` +
 		`authorization|cookie)\\*["']?\s*[:=]|--[\w-]*(token|passw(or)?d|secret|key)\s|\b(bearer|basic)\s|-----|\beyJ|://[^/\s]*@`)
 
-	// A password's name and something with a digit.
+	// The name of a password and a word with a digit.
 	secretWord = regexp.MustCompile(`(?i)\b(token|passw(or)?d|passphrase)\s+["']?[^\s"']*\d`)
 
 	// A run that no word and no name is: names in Kubernetes and paths have separators.
@@ -39,9 +41,9 @@ var (
 	unlikeWord = regexp.MustCompile(`\d|[+=~]|^.{24,}$`)
 )
 
-// scrub is the beginning of a text, on one line and not long, up to the first thing that may be a secret. The known
-// values are secrets wherever they stand.
-func scrub(text string, known []string) string {
+// scrubText returns the beginning of a text on one short line, up to the first possible secret. The known values count as
+// secrets everywhere.
+func scrubText(text string, known []string) string {
 	text = oneLine(text, len(text))
 	end := len(text)
 	cut := func(at int) {
@@ -50,8 +52,8 @@ func scrub(text string, known []string) string {
 		}
 	}
 	if at := secretName.FindStringIndex(text); at != nil {
-		// The name itself helps; what follows is the value.
-		cut(nameEnd(text, at))
+		// The name itself helps; the value follows.
+		cut(findNameEnd(text, at))
 	}
 	if at := secretWord.FindStringIndex(text); at != nil {
 		cut(at[0])
@@ -75,34 +77,34 @@ func scrub(text string, known []string) string {
 	return strings.TrimSpace(out + " " + withheld)
 }
 
-// nameEnd is where a match of secretName stops being harmless.
-func nameEnd(text string, at []int) int {
+// findNameEnd returns the position at which a match of secretName stops being harmless.
+func findNameEnd(text string, at []int) int {
 	if i := strings.IndexAny(text[at[0]:at[1]], ":="); i > 0 && !strings.HasPrefix(text[at[0]+i:], "://") {
 		return at[0] + i + 1
 	}
 	return at[0]
 }
 
-// maxWords is how many words of stdout are looked for in stderr. A credential has fewer.
-const maxWords = 1000
+// maxSecrets is the number of words of stdout that are looked for in stderr. A credential has fewer words.
+const maxSecrets = 1000
 
-// words are what stands between quotes, spaces and the like.
-func words(data []byte) []string {
+// findPossibleSecrets returns the words between quotes, spaces and similar characters.
+func findPossibleSecrets(data []byte) []string {
 	all := strings.FieldsFunc(string(data), func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(`"'{}[],\`, r)
 	})
-	all = slices.DeleteFunc(all, func(w string) bool { return len(w) < minSecret || ofProtocol(w) })
-	return all[:min(len(all), maxWords)]
+	all = slices.DeleteFunc(all, func(w string) bool { return len(w) < minSecret || isProtocolWord(w) })
+	return all[:min(len(all), maxSecrets)]
 }
 
-// ofProtocol tells that a word stands in every answer, and in many messages about it.
-func ofProtocol(word string) bool {
+// isProtocolWord reports whether a word is part of every ExecCredential, and of many messages about an ExecCredential.
+func isProtocolWord(word string) bool {
 	return strings.HasPrefix(word, clientauthv1.GroupName) || slices.Contains([]string{
 		"ExecCredential", "apiVersion", "status", "expirationTimestamp", "clientCertificateData", "clientKeyData",
 	}, word)
 }
 
-// oneLine makes whitespace and what cannot be printed one space, and cuts.
+// oneLine replaces whitespace and characters that cannot be printed by one space, and shortens the text.
 func oneLine(text string, limit int) string {
 	printable := func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -110,9 +112,8 @@ func oneLine(text string, limit int) string {
 		}
 		return r
 	}
-	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")
-	return shorten(text, limit)
+	return message.OneLine(strings.Map(printable, text), limit)
 }
 
-// hostOf is the host of an address for messages, without what may be secret in an address.
-func hostOf(u *url.URL) string { return shorten(u.Host, maxName) }
+// hostOf returns the host of an address for messages, without the parts of an address that may be secret.
+func hostOf(u *url.URL) string { return message.Shorten(u.Host, message.MaxName) }

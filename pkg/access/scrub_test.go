@@ -44,14 +44,14 @@ func TestScrubShowsWhatHelps(t *testing.T) {
 		"\xff\xfe invalid":                              "invalid",
 		strings.Repeat("word ", 100) + " token: " + jwt: strings.Repeat("word ", 32) + "... [withheld]",
 	} {
-		if got := scrub(text, []string{"known-value", "known\nline", "is", ""}); got != want {
+		if got := scrubText(text, []string{"known-value", "known\nline", "is", ""}); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
 		}
 	}
 }
 
 func TestWordsOfAnAnswer(t *testing.T) {
-	got := strings.Join(words([]byte(`{"apiVersion":"`+execV1+`","kind":"ExecCredential","status":{"token":"my-token","clientKeyData":"a-line\nanother"}}`)), " ")
+	got := strings.Join(findPossibleSecrets([]byte(`{"apiVersion":"`+execV1+`","kind":"ExecCredential","status":{"token":"my-token","clientKeyData":"a-line\nanother"}}`)), " ")
 	if want := "my-token a-line nanother"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -65,7 +65,7 @@ func FuzzScrub(f *testing.F) {
 		if len(oneLine(secret, len(secret))) < minSecret {
 			return
 		}
-		got := scrub(before+" "+secret+" "+after, []string{secret})
+		got := scrubText(before+" "+secret+" "+after, []string{secret})
 		if strings.Contains(got, oneLine(secret, len(secret))) && !strings.Contains(oneLine(before, len(before)), oneLine(secret, len(secret))) && !strings.Contains(withheld, secret) {
 			t.Errorf("%q is in %q", secret, got)
 		}

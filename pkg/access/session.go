@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Session is a cluster as a ClusterProfile leads to it. It is for any number of goroutines.
+// Session connects to the cluster of a ClusterProfile, for any number of goroutines.
 //
-// What its clients return is an *Error, perhaps wrapped, when the cluster did not answer, or the API's own error when it
-// did. An error that is neither is the context's: the cluster was not asked, or not for long enough to say anything.
+// The clients of a Session return an *Error, perhaps wrapped, when the cluster did not answer, and the error of the API
+// when the cluster did. Any other error is the error of the context: the request was not sent, or not waited for long
+// enough to say anything.
 type Session struct {
 	profile types.NamespacedName
 	conn    *connection
@@ -27,13 +28,13 @@ type Session struct {
 	dynamic dynamic.Interface
 	done    chan struct{}
 
-	mu      sync.Mutex
-	over    *fault
-	watches map[*watch]context.CancelFunc
+	mu       sync.Mutex
+	endFault *fault
+	watches  map[*sessionWatch]context.CancelFunc
 }
 
 func newSession(profile types.NamespacedName, conn *connection) (*Session, *fault) {
-	s := &Session{profile: profile, conn: conn, done: make(chan struct{}), watches: map[*watch]context.CancelFunc{}}
+	s := &Session{profile: profile, conn: conn, done: make(chan struct{}), watches: map[*sessionWatch]context.CancelFunc{}}
 	s.client = &http.Client{
 		Transport: s,
 		// RoundTrip would refuse to go elsewhere, too.
@@ -47,65 +48,66 @@ func newSession(profile types.NamespacedName, conn *connection) (*Session, *faul
 	client, err := dynamic.NewForConfigAndClient(s.config, s.client)
 	if err != nil {
 		return nil, connectionFailed("correct the address in status.accessProviders",
-			"no client can be made for %s", conn.endpoint).because(err)
+			"no client can be made for %s", conn.endpoint).withCause(err)
 	}
 	s.dynamic = client
 	return s, nil
 }
 
-// Profile is the ClusterProfile. It is not the cluster's identity: Probe tells that.
+// Profile returns the ClusterProfile, which does not identify the cluster: Probe does.
 func (s *Session) Profile() types.NamespacedName { return s.profile }
 
-// Provider is the access provider that is used.
-func (s *Session) Provider() string { return s.conn.recipe.Provider }
+// Provider returns the name of the access provider.
+func (s *Session) Provider() string { return s.conn.spec.Provider }
 
-// String keeps everything else out of what is printed.
+// String keeps all other fields out of logs and messages.
 func (s *Session) String() string { return "session of ClusterProfile " + s.profile.String() }
 
-// RESTConfig is for other clients than Dynamic, made with rest's ...ForConfigAndClient and HTTPClient.
+// RESTConfig returns the configuration of further clients, for rest's ...ForConfigAndClient functions together with
+// HTTPClient.
 func (s *Session) RESTConfig() *rest.Config { return rest.CopyConfig(s.config) }
 
-// HTTPClient is what all clients of the session use. It has no timeout, which would end watches: the context of a request
-// does.
+// HTTPClient returns the HTTP client of all clients of the session. The client has no timeout, which would end watches: the
+// context of a request ends the request.
 func (s *Session) HTTPClient() *http.Client { return s.client }
 
-// Dynamic is a client for every kind.
+// Dynamic returns a client for every kind.
 func (s *Session) Dynamic() dynamic.Interface { return s.dynamic }
 
-// Done is closed when the session is over and sends nothing any more.
+// Done is closed when the session has ended and sends nothing more.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// RetryAt is when the cluster is asked again after it failed; zero when it may be asked at any time. Until then requests
-// fail at once, with what went wrong last.
+// RetryAt returns the time until which requests fail at once, with the last failure; zero when requests are sent.
 func (s *Session) RetryAt() time.Time { return s.conn.breaker.retryAt() }
 
-// AnsweredSince tells that the cluster has answered something after a time, whoever asked.
-func (s *Session) AnsweredSince(t time.Time) bool { return s.conn.answered.Load() > t.UnixNano() }
+// AnsweredSince reports whether the cluster has answered any request after a time.
+func (s *Session) AnsweredSince(t time.Time) bool { return s.conn.lastAnswer.Load() > t.UnixNano() }
 
-// Pings tells that connections of a cluster that is silent end within seconds, and what is watched through them.
-func (s *Session) Pings() bool { return s.conn.pings.Load() }
+// Pings reports whether pings end the connections and watches of a silent cluster within seconds.
+func (s *Session) Pings() bool { return s.conn.usesHTTP2.Load() }
 
-// RoundTrip sends a request with the credential, in its turn.
+// RoundTrip sends a request with the credential when the limits admit the request.
 func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer, err := s.roundTrip(req)
 	if err == nil {
+		answer.Body = &namedBody{answer.Body, s.profile}
 		return answer, nil
 	}
-	// Those who turn a request away have not closed it; for the others it does no harm.
+	// A refused request was not closed yet; closing a body twice does no harm.
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
-	if f := s.ended(); f != nil {
-		return nil, f.of(s.profile)
+	if f := s.endReason(); f != nil {
+		return nil, f.forProfile(s.profile)
 	}
-	if f, ok := err.(*fault); ok { //nolint:errorlint // roundTrip returns it as it is
-		return nil, f.of(s.profile)
+	if f, ok := err.(*fault); ok { //nolint:errorlint // roundTrip returns an unwrapped fault
+		return nil, f.forProfile(s.profile)
 	}
 	return nil, fmt.Errorf("ClusterProfile %s: %w", s.profile, err)
 }
 
 func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {
-	if f := s.ended(); f != nil {
+	if f := s.endReason(); f != nil {
 		return nil, f
 	}
 	if base := s.conn.endpoint.base; req.URL.Scheme != base.Scheme || req.URL.Host != base.Host {
@@ -113,68 +115,69 @@ func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {
 			"%s sends requests elsewhere, which does not get the credential", s.conn.endpoint)
 	}
 	if !isWatch(req) {
-		return s.conn.roundTrip(req, s.ended)
+		return s.conn.roundTrip(req, s.endReason)
 	}
 	ctx, cancel := context.WithCancel(req.Context())
-	w := &watch{end: func() {}}
-	if f := s.enlist(w, cancel); f != nil {
+	w := &sessionWatch{onClose: func() {}}
+	if f := s.addWatch(w, cancel); f != nil {
 		cancel()
 		return nil, f
 	}
-	w.end = func() { s.delist(w); cancel(); s.conn.tidy() }
-	answer, err := s.conn.roundTrip(req.WithContext(ctx), s.ended)
+	w.onClose = func() { s.removeWatch(w); cancel(); s.conn.closeIdleConnections() }
+	answer, err := s.conn.roundTrip(req.WithContext(ctx), s.endReason)
 	if err != nil {
-		w.end()
+		w.onClose()
 		return nil, err
 	}
 	w.ReadCloser, answer.Body = answer.Body, w
 	return answer, nil
 }
 
-// ended is why the session sends nothing any more, nil while it does.
-func (s *Session) ended() *fault {
+// endReason returns the fault that ended the session, and nil before the end.
+func (s *Session) endReason() *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.endFault
 }
 
-// end lets no request begin any more. Watches end, because they would go on for ever; other requests come to their end.
-func (s *Session) end(why *fault) {
+// endWith ends the session: no further request begins, and watches end, which would go on for ever. Other requests run to
+// the end.
+func (s *Session) endWith(why *fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over != nil {
+	if s.endFault != nil {
 		return
 	}
-	s.over = why
+	s.endFault = why
 	close(s.done)
 	for _, cancel := range s.watches {
 		cancel()
 	}
 }
 
-func (s *Session) enlist(w *watch, cancel context.CancelFunc) *fault {
+func (s *Session) addWatch(w *sessionWatch, cancel context.CancelFunc) *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over != nil {
-		return s.over
+	if s.endFault != nil {
+		return s.endFault
 	}
 	s.watches[w] = cancel
 	return nil
 }
 
-func (s *Session) delist(w *watch) {
+func (s *Session) removeWatch(w *sessionWatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watches, w)
 }
 
-// watch is the body of an answer that goes on.
-type watch struct {
+// sessionWatch is the body of a watch, which ends with the session.
+type sessionWatch struct {
 	io.ReadCloser
-	end func()
+	onClose func()
 }
 
-func (w *watch) Close() error {
-	defer w.end()
+func (w *sessionWatch) Close() error {
+	defer w.onClose()
 	return w.ReadCloser.Close()
 }

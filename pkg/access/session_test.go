@@ -343,7 +343,7 @@ func TestARequestThatCannotBeSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized || runs() != 1 || session.conn.wallet.current != nil {
+	if answer.StatusCode != http.StatusUnauthorized || runs() != 1 || session.conn.credentials.current != nil {
 		t.Errorf("got %d after %d runs", answer.StatusCode, runs())
 	}
 }

@@ -7,18 +7,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
 )
 
-// Source is what tells the access providers: a *File.
+// Source holds the access providers; File implements Source.
 type Source interface {
 	State() FileState
 }
 
-// Sessions has one Session per ClusterProfile, and one connection for all profiles that say the same.
+// Sessions holds one Session for each ClusterProfile, and one connection for all profiles with equal connection specs.
 type Sessions struct {
 	source  Source
 	opts    Options
-	plugins *runner
+	plugins *pluginRunner
+	// memoryBudget is shared by the answers of all clusters.
+	memoryBudget *boundedhttp.Budget
 
 	mu          sync.Mutex
 	sessions    map[types.NamespacedName]*Session
@@ -26,58 +30,60 @@ type Sessions struct {
 	closed      bool
 }
 
-// NewSessions connects to nothing yet.
+// NewSessions returns Sessions without any connection.
 func NewSessions(source Source, opts Options) *Sessions {
 	opts = opts.withDefaults()
 	return &Sessions{
-		source: source, opts: opts, plugins: newRunner(opts.Plugin, opts.LookupEnv),
-		sessions:    map[types.NamespacedName]*Session{},
-		connections: map[string]*connection{},
+		source: source, opts: opts, plugins: newPluginRunner(&opts),
+		sessions:     map[types.NamespacedName]*Session{},
+		connections:  map[string]*connection{},
+		memoryBudget: boundedhttp.NewBudget(boundedhttp.DefaultMemory),
 	}
 }
 
-// For is the session of a profile. It is another one, and the one before is over, when what the profile says about access,
-// its access provider in the file, or the file of the plugin has changed. Nothing is sent and no plugin runs yet. The error
-// is an *Error.
+// For returns the session of a profile. After a change of the profile's access settings, of the access provider in the
+// file, or of the plugin's file, For ends the previous session and returns a new session. No request is sent and no plugin
+// runs yet. The error is an *Error.
 func (s *Sessions) For(profile *clusterinventoryv1alpha1.ClusterProfile) (*Session, error) {
 	name := types.NamespacedName{Namespace: profile.Namespace, Name: profile.Name}
 	var at *endpoint
-	r, wrong := recipeOf(s.source.State(), profile)
-	if wrong == nil {
-		at, wrong = r.endpoint(&s.opts)
+	spec, failure := newConnectionSpec(s.source.State(), &s.opts, profile)
+	if failure == nil {
+		at, failure = spec.buildEndpoint(&s.opts)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, closed().of(name)
+		return nil, closedFault().forProfile(name)
 	}
-	if wrong != nil {
-		s.end(name, replaced())
-		return nil, wrong.of(name)
+	if failure != nil {
+		s.endSession(name, replacedFault())
+		return nil, failure.forProfile(name)
 	}
-	session, wrong := s.session(name, r, at)
-	if wrong != nil {
-		return nil, wrong.of(name)
+	session, failure := s.getOrCreateSession(name, spec, at)
+	if failure != nil {
+		return nil, failure.forProfile(name)
 	}
 	return session, nil
 }
 
-// session is the one there is, or a new one in its place.
-func (s *Sessions) session(name types.NamespacedName, r *recipe, at *endpoint) (*Session, *fault) {
-	key := r.key()
+// getOrCreateSession returns the current session for equal specs, and otherwise replaces the session.
+func (s *Sessions) getOrCreateSession(name types.NamespacedName, spec *connectionSpec, at *endpoint) (*Session, *fault) {
+	key := spec.connectionKey()
 	if current := s.sessions[name]; current != nil && current.conn.key == key {
 		return current, nil
 	}
 	conn := s.connections[key]
 	if conn == nil {
-		conn = newConnection(r, at, &s.opts, s.plugins)
+		conn = newConnection(spec, at, &s.opts, s.plugins)
+		conn.memoryShare = s.memoryBudget.Share()
 	}
-	session, wrong := newSession(name, conn)
-	s.end(name, replaced())
-	if wrong != nil {
-		return nil, wrong
+	session, failure := newSession(name, conn)
+	s.endSession(name, replacedFault())
+	if failure != nil {
+		return nil, failure
 	}
-	conn.users++
+	conn.sessionCount++
 	s.connections[key], s.sessions[name] = conn, session
 	return session, nil
 }
@@ -86,7 +92,18 @@ func (s *Sessions) session(name types.NamespacedName, r *recipe, at *endpoint) (
 func (s *Sessions) Forget(profile types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end(profile, replaced())
+	s.endSession(profile, replacedFault())
+}
+
+// CountConnections counts the connections by the state of their circuit breakers.
+func (s *Sessions) CountConnections() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]int{breakerClosed: 0, breakerOpen: 0, breakerHalfOpen: 0}
+	for _, conn := range s.connections {
+		out[conn.breaker.currentState()]++
+	}
+	return out
 }
 
 // Close ends all sessions, and lets none begin.
@@ -95,20 +112,21 @@ func (s *Sessions) Close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for name := range s.sessions {
-		s.end(name, closed())
+		s.endSession(name, closedFault())
 	}
 }
 
-// end takes a session out, and closes its connection when no other profile has it. The caller holds the lock.
-func (s *Sessions) end(name types.NamespacedName, why *fault) {
+// endSession removes a session, and closes the connection when no other profile uses the connection. The caller holds the
+// lock.
+func (s *Sessions) endSession(name types.NamespacedName, why *fault) {
 	session := s.sessions[name]
 	if session == nil {
 		return
 	}
 	delete(s.sessions, name)
-	session.end(why)
+	session.endWith(why)
 	conn := session.conn
-	if conn.users--; conn.users == 0 {
+	if conn.sessionCount--; conn.sessionCount == 0 {
 		delete(s.connections, conn.key)
 		conn.close()
 	}

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	inventoryaccess "sigs.k8s.io/cluster-inventory-api/pkg/access"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -56,7 +58,7 @@ func TestSessionsStayWhileNothingChanges(t *testing.T) {
 		p.Status.AccessProviders[0].Cluster.Extensions = []clientcmdv1.NamedExtension{extension("other", fmt.Sprint(i)), extension(extensionConfig, `{"b":2, "a":1}`)}
 		// The file was read again, with another provider beside.
 		state := providers(source.State().Providers[0].ExecConfig.Command).State()
-		state.Providers = append(state.Providers, Provider{Name: fmt.Sprint(i), ExecConfig: &ExecConfig{Command: "/x"}})
+		state.Providers = append(state.Providers, Provider{Name: fmt.Sprint(i), ExecConfig: &clientcmdapi.ExecConfig{Command: "/x"}})
 		source.set(state)
 		if got := must(t, sessions, p); got != first {
 			t.Fatalf("another session after change %d of nothing", i)
@@ -91,7 +93,7 @@ func TestSessionsAreReplaced(t *testing.T) {
 		},
 		"another argument": func(_ *clusterinventoryv1alpha1.ClusterProfile, p *Provider) { p.ExecConfig.Args = []string{"x"} },
 		"another variable": func(_ *clusterinventoryv1alpha1.ClusterProfile, p *Provider) {
-			p.ExecConfig.Env = []EnvVar{{Name: "A", Value: "s3cr3t"}}
+			p.ExecConfig.Env = []clientcmdapi.ExecEnvVar{{Name: "A", Value: "s3cr3t"}}
 		},
 		"another plugin": func(_ *clusterinventoryv1alpha1.ClusterProfile, p *Provider) {
 			p.ExecConfig.Command = plugin(t, tokenScript(goodToken))
@@ -274,13 +276,13 @@ func TestCloseEndsEverything(t *testing.T) {
 	waitUntil(t, func() bool { return len(sessions.plugins.slots) == 1 })
 	sessions.Close()
 	sessions.Close()
-	if err := <-got; reasonOf(err) != api.ReasonClusterProviderClosed {
+	if err := <-got; reasonOf(err) != api.ReasonRemoteClusterStale {
 		t.Errorf("under way: got %v", err)
 	}
-	if _, err := session.Probe(t.Context()); reasonOf(err) != api.ReasonClusterProviderClosed || !over(session) {
+	if _, err := session.Probe(t.Context()); reasonOf(err) != api.ReasonRemoteClusterStale || !over(session) {
 		t.Errorf("an old session: got %v", err)
 	}
-	if _, err := sessions.For(p); reasonOf(err) != api.ReasonClusterProviderClosed {
+	if _, err := sessions.For(p); reasonOf(err) != api.ReasonRemoteClusterStale {
 		t.Errorf("a new one: got %v", err)
 	}
 	sessions.Forget(session.Profile())
@@ -304,8 +306,8 @@ func TestManyProfilesAtOnce(t *testing.T) {
 		}
 	})
 	source := providers(plugin(t, `echo '{"apiVersion":"`+execV1+`","kind":"ExecCredential","status":{"token":"'$1.$ID'"}}'`), func(p *Provider) {
-		p.ProfileSourcedCLIArgsPolicy, p.ProfileSourcedEnvVarsPolicy = policyAppend, policyReplace
-		p.ExecConfig.Env = append(make([]EnvVar, 0, 8), EnvVar{Name: "ID", Value: "nobody"})
+		p.ProfileSourcedCLIArgsPolicy, p.ProfileSourcedEnvVarsPolicy = inventoryaccess.ProfileSourcedCLIArgsPolicyAppend, inventoryaccess.ProfileSourcedEnvVarsPolicyReplace
+		p.ExecConfig.Env = append(make([]clientcmdapi.ExecEnvVar, 0, 8), clientcmdapi.ExecEnvVar{Name: "ID", Value: "nobody"})
 		p.ExecConfig.Args = make([]string, 0, 8)
 	})
 	sessions := NewSessions(source, options())

@@ -4,6 +4,7 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,124 +19,133 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
-// Bundles finds what an add-on should put on its cluster.
+// Bundles renders the configurations of add-ons.
 type Bundles interface {
-	// Bundle is the bundle of the add-on's configuration. Its errors say what is wrong and what to do.
+	// Bundle returns the bundle of the add-on's configuration. The message of an error names the fault and the remedy.
 	Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error)
 }
 
-// Targets tells whether an add-on's cluster may be written to.
+// Targets decides whether the cluster of an add-on may be written to.
 type Targets interface {
-	// OfAddOn has a Target when it may be, also when the cluster is out of sight.
+	// OfAddOn returns a result with a Target when the cluster may be written to, also when the cluster is unreachable.
 	OfAddOn(addon *addonv1beta1.ManagedClusterAddOn) (resolve.Result, error)
 }
 
-// Pauses tells whether an add-on's cluster may be changed.
+// Pauses decides whether the cluster of an add-on may be changed.
 type Pauses interface {
-	// PausedBy says what keeps the cluster as it is; it is empty when nothing does.
+	// PausedBy names the annotation that pauses the add-on; empty when the add-on is not paused.
 	PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string
 }
 
-// Adoptions tells whether what somebody else has installed is to be taken over.
-type Adoptions interface {
+// Permissions decides which actions besides an installation an add-on may take on its cluster. An administrator, or a resource in a
+// namespace that the administrator trusts, requests such an action.
+type Permissions interface {
+	// Adopts reports whether the add-on takes over the installation of another installer on the cluster.
 	Adopts(addon *addonv1beta1.ManagedClusterAddOn) bool
+	// EntersNamespaces reports whether the add-on may be installed into a namespace that the cluster had before. The default
+	// namespace of the component needs no permission.
+	EntersNamespaces(addon *addonv1beta1.ManagedClusterAddOn) bool
+	// Removal returns the value of an annotation that decides how the installation is removed; empty when the value does not count.
+	Removal(addon *addonv1beta1.ManagedClusterAddOn, annotation string) string
 }
 
-// Works are the works of the add-ons.
+// Works lists the works of the add-ons.
 type Works struct {
 	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
 	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+	// Executor is the executor of works without an executor; nil means that the agent applies the works with its own permissions.
+	Executor *workv1.ManifestWorkExecutor
 }
 
-// Agent is one of the two add-ons.
+// Agent is the add-on of a component.
 type Agent struct {
 	component api.Component
 	bundles   Bundles
 	targets   Targets
 	pauses    Pauses
 	works     Works
-	// configs are those of every payload.
+	// configs are the manifest configs of every payload.
 	configs []workv1.ManifestConfigOption
 }
 
 var _ agent.AgentAddon = (*Agent)(nil)
 
-// New makes the add-on of a component.
+// New returns the add-on of a component.
 func New(component api.Component, bundles Bundles, targets Targets, pauses Pauses, works Works) *Agent {
-	return &Agent{component: component, bundles: bundles, targets: targets, pauses: pauses, works: works, configs: work.PayloadConfigs()}
+	return &Agent{component: component, bundles: bundles, targets: targets, pauses: pauses, works: works, configs: manifestwork.PayloadConfigs()}
 }
 
-// Manifests implements agent.AgentAddon: the payload of the cluster, as soon as its foundation is applied.
+// Manifests implements agent.AgentAddon: it returns the payload of the cluster as soon as the payload may be delivered.
 func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addon *addonv1beta1.ManagedClusterAddOn) ([]runtime.Object, error) {
-	if by := a.pauses.PausedBy(addon); by != "" {
-		return a.delivered(addon, by)
-	}
-	bundle, foundation, err := a.wanted(ctx, addon)
+	in, err := a.gatherDelivery(ctx, addon)
 	if err != nil {
 		return nil, err
 	}
-	return work.Payload(bundle, foundation), nil
+	switch decision := DetermineDelivery(in); decision.State {
+	case Paused:
+		return a.pausedManifests(addon, in.PausedBy)
+	case Deliverable:
+		payloads, err := listPayloads(a.works.Payloads, addon)
+		if err != nil {
+			return nil, err
+		}
+		return manifestwork.NextPayload(payloads, in.Bundle, in.Foundation)
+	default: // an error keeps the installation
+		return nil, errors.New(decision.Message)
+	}
 }
 
-// wanted is what the payload of an add-on is made of, as soon as it may be delivered.
-func (a *Agent) wanted(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, *workv1.ManifestWork, error) {
-	result, err := a.targets.OfAddOn(addon)
-	if err != nil {
-		return nil, nil, err
+// gatherDelivery reads the facts that determine the delivery of the payload, up to the deciding fact: a paused add-on, and an
+// add-on without a target, need no bundle.
+func (a *Agent) gatherDelivery(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (DeliveryInput, error) {
+	in := DeliveryInput{Component: a.component, PausedBy: a.pauses.PausedBy(addon), Configs: addon.Status.ConfigReferences}
+	if in.PausedBy != "" {
+		return in, nil
 	}
-	if result.Target == nil { // an error keeps what is installed
-		return nil, nil, fmt.Errorf("nothing new is delivered: %s: %s", result.Reason, result.Message)
+	var err error
+	if in.Target, err = a.targets.OfAddOn(addon); err != nil || in.Target.Target == nil {
+		return in, err
 	}
-	bundle, err := a.bundles.Bundle(ctx, addon)
-	if err != nil {
-		return nil, nil, err
+	if in.Bundle, in.Fault, err = DetermineBundle(ctx, a.bundles, addon); err != nil || in.Fault != nil {
+		return in, err
 	}
-	foundation, err := a.foundation(addon.Namespace, bundle)
-	if err != nil {
-		return nil, nil, err
+	if in.Foundation, err = a.findWork(addon.Namespace, manifestwork.FoundationName(a.component)); err != nil {
+		return in, err
 	}
-	return bundle, foundation, a.awaitGate(addon)
+	in.Ownership = OwnershipOf(in.Foundation)
+	in.Gate, err = a.findWork(addon.Namespace, manifestwork.GateName(a.component))
+	return in, err
 }
 
-// foundation is that of the bundle, applied.
-func (a *Agent) foundation(cluster string, bundle *render.Bundle) (*workv1.ManifestWork, error) {
-	name := work.FoundationName(a.component)
-	foundation, err := a.works.Foundations.ManifestWorks(cluster).Get(name)
+// findWork returns a work of the add-on's controller; nil when the work does not exist.
+func (a *Agent) findWork(cluster, name string) (*workv1.ManifestWork, error) {
+	found, err := a.works.Foundations.ManifestWorks(cluster).Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
 	}
-	if work.IsProbe(foundation) {
-		return nil, fmt.Errorf("nothing is delivered before it is known whether the cluster has %s already", a.component)
-	}
-	if foundation.Annotations[api.DigestAnnotation] != bundle.FoundationDigest {
-		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, bundle.Version)
-	}
-	if applied, why := work.Applied(foundation); !applied {
-		return nil, fmt.Errorf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
-	}
-	return foundation, nil
+	return found, nil
 }
 
 // GetAgentAddonOptions implements agent.AgentAddon.
 func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
 	return agent.AgentAddonOptions{
 		AddonName: a.component.AddOnName(),
-		// There is no agent of ours on the cluster, so nothing registers.
+		// The add-on has no agent on the cluster, and therefore no registration.
 		Registration: nil,
-		// Package foundation says whether the add-on is Available: the framework would go by the works alone, which are while
-		// old pods serve.
+		// Package managedclusteraddon sets the condition Available: the framework would derive Available from the works alone, and
+		// works are Available while old pods serve.
 		HealthProber:        &agent.HealthProber{Type: agent.HealthProberTypeNone},
 		SupportedConfigGVRs: []schema.GroupVersionResource{a.component.Resource(), utils.AddOnDeploymentConfigGVR},
 		ManifestConfigs:     a.configs,
-		// A cluster that comes back is looked at again.
+		// A change of the cluster's availability triggers a sync.
 		AgentDeployTriggerClusterFilter: utils.ClusterAvailableConditionChanged,
 	}
 }

@@ -18,9 +18,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 type bundlesFunc func() (*render.Bundle, error)
@@ -38,7 +39,7 @@ var permitted = targetFunc(func() (resolve.Result, error) {
 	return resolve.Result{Target: &resolve.Target{ManagedCluster: "cluster1"}}, nil
 })
 
-// pausedBy is what pauses an add-on.
+// pausedBy names the annotation that pauses an add-on.
 type pausedBy string
 
 func (p pausedBy) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return string(p) }
@@ -50,7 +51,7 @@ func testBundle() (*render.Bundle, error) {
 	o.SetName("config-network")
 	return &render.Bundle{
 		Component: api.Serving, Version: "1.23.0", Digest: "d2", FoundationDigest: "d2", Payload: []render.Object{{Unstructured: o}},
-		Workloads: []render.Workload{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
+		Workloads: []workload.Expected{{Kind: "Deployment", Namespace: "knative-serving", Name: "activator"}},
 	}, nil
 }
 
@@ -62,7 +63,7 @@ func testAddOn() *addonv1beta1.ManagedClusterAddOn {
 func foundation() *workv1.ManifestWork {
 	return &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "cluster1", Name: work.FoundationName(api.Serving), Generation: 1,
+			Namespace: "cluster1", Name: manifestwork.FoundationName(api.Serving), Generation: 1,
 			Annotations: map[string]string{api.DigestAnnotation: "d2"},
 		},
 		Status: workv1.ManifestWorkStatus{Conditions: []metav1.Condition{
@@ -73,7 +74,7 @@ func foundation() *workv1.ManifestWork {
 
 // gate speaks of the spec with the hash.
 func gate(hash string, closed bool) *workv1.ManifestWork {
-	w := work.Gate(&render.Bundle{Component: api.Serving}, testAddOn(), map[string]string{"knativeservings.operator.knative.dev/fleet/default": hash})
+	w := manifestwork.Gate(&render.Bundle{Component: api.Serving}, testAddOn(), map[string]string{"knativeservings.operator.knative.dev/fleet/default": hash})
 	if !closed {
 		delete(w.Labels, addonv1beta1.AddonLabelKey)
 	}
@@ -131,7 +132,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
 			target: func() (resolve.Result, error) { return resolve.Result{}, errBad },
 		},
-		"cluster out of sight": {
+		"cluster unreachable": {
 			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", true),
 			target: func() (resolve.Result, error) {
 				return resolve.Result{Target: &resolve.Target{}, Reason: api.ReasonManagedClusterUnavailable}, nil

@@ -4,6 +4,7 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,71 +15,111 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
-// RenderedBundles renders the configuration that an add-on's status refers to. A bundle that is known is a look-up.
-type RenderedBundles struct {
+// ConfigBundles renders KnativeServings and KnativeEventings, for clusters that have no add-on too.
+type ConfigBundles struct {
 	Source   *revision.Source
 	Renderer *render.Renderer
 	Options  render.Options
-	// Clusters and Deployments have what is a cluster's own.
+	// Trust names the namespaces whose resources may be installed into any namespace of a cluster.
+	Trust trust.Policy
+}
+
+// NewConfigBundles returns ConfigBundles of the resources in the source.
+func NewConfigBundles(source *revision.Source, renderer *render.Renderer, options render.Options, policy trust.Policy) *ConfigBundles {
+	return &ConfigBundles{Source: source, Renderer: renderer, Options: options, Trust: policy}
+}
+
+// RenderedBundles renders the configuration that the status of an add-on refers to. The renderer returns a known bundle from memory.
+type RenderedBundles struct {
+	*ConfigBundles
+
+	// Clusters and Deployments hold the values of a cluster.
 	Clusters    clusterlisters.ManagedClusterLister
 	Deployments *Deployments
-	// Foundations lists the works with api.FoundationLabel: they tell which version a cluster has.
+	// Foundations lists the works with api.FoundationLabel, which record the version on a cluster.
 	Foundations worklisters.ManifestWorkLister
-	// Payloads lists the works with OCM's add-on label: they tell which configuration a cluster has.
+	// Payloads lists the works with OCM's add-on label, which record the configuration on a cluster.
 	Payloads worklisters.ManifestWorkLister
 }
 
 var _ Bundles = (*RenderedBundles)(nil)
 
-// Bundle implements Bundles. A version that the cluster cannot reach in one step is an error. While the add-on is paused,
-// it is what the cluster has got.
+// DetermineBundle returns the bundle of the add-on, or the fault of the add-on's configuration. Only a change of the configuration
+// fixes a fault, except that a fault with render.ReasonPending ends when the bundle is rendered.
+func DetermineBundle(ctx context.Context, bundles Bundles, addon *addonv1beta1.ManagedClusterAddOn) (bundle *render.Bundle, fault *render.Error, err error) {
+	bundle, err = bundles.Bundle(ctx, addon)
+	if errors.As(err, &fault) {
+		return nil, fault, nil
+	}
+	return bundle, nil, err
+}
+
+// IsRendering reports whether the fault ends as soon as the bundle is rendered.
+func IsRendering(fault *render.Error) bool {
+	return fault != nil && fault.Reason == render.ReasonPending
+}
+
+// Bundle implements Bundles. Bundle returns an error that render.IsPending recognizes while the bundle is being rendered, and an
+// error for a version that the cluster cannot reach in one step. The bundle of a paused add-on is the delivered bundle.
 func (r *RenderedBundles) Bundle(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
-	install, err := r.install(addon)
+	install, err := r.determineInstall(addon)
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := r.on(ctx, install, addon)
+	bundle, err := r.renderOnCluster(ctx, install, addon)
 	if err != nil {
 		return nil, err
 	}
-	installed, err := r.installedVersion(addon)
+	installed, err := r.readInstalled(addon)
 	if err != nil {
 		return nil, err
 	}
 	return bundle, r.Renderer.CheckMigration(bundle.Component, installed, bundle.Version)
 }
 
-func (r *RenderedBundles) install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
+// determineInstall returns the Install of the add-on's configuration. The Install of a paused add-on is the delivered configuration,
+// as long as the payloads name one configuration that the hub gave to the add-on: the agent of the cluster may write payloads.
+func (r *RenderedBundles) determineInstall(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
 	if r.Source.PausedBy(addon) == "" {
 		return r.Source.Install(addon)
 	}
-	payloads, err := payloadsOf(r.Payloads, addon)
+	payloads, err := listPayloads(r.Payloads, addon)
 	if err != nil {
 		return nil, err
 	}
 	component := api.Component(addon.Name)
-	if name, hash, ok := deliveredConfig(component, payloads); ok {
+	if name, hash, ok := deliveredConfig(component, payloads); ok && revision.Granted(addon, configResource(component),
+		addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}) {
 		if install, err := r.Source.InstallAt(component, name, hash); err == nil {
 			return install, nil
 		}
 	}
-	return r.Source.Install(addon) // nothing is known to be delivered
+	return r.Source.Install(addon) // the payloads do not name the delivered configuration
 }
 
-// on is the bundle of an Install on the cluster of an add-on. It looks only at what the Install refers to.
-func (r *RenderedBundles) on(ctx context.Context, install *render.Install, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+func configResource(component api.Component) addonv1beta1.ConfigGroupResource {
+	gvr := component.Resource()
+	return addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
+}
+
+// renderOnCluster renders an Install for the cluster of an add-on. Only an Install with references reads the ManagedCluster.
+func (r *RenderedBundles) renderOnCluster(ctx context.Context, install *render.Install, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	if err := r.checkNamespace(install); err != nil {
+		return nil, err
+	}
 	deployment, err := r.Deployments.Of(addon)
 	if err != nil {
 		return nil, err
 	}
 	if deployment == nil {
-		deployment = &noDeployment
+		deployment = &emptyDeployment
 	}
 	var cluster *values.Cluster
 	if len(install.References()) > 0 {
@@ -95,73 +136,97 @@ func (r *RenderedBundles) on(ctx context.Context, install *render.Install, addon
 	if install, err = install.On(cluster, deployment.Workloads); err != nil {
 		return nil, err
 	}
-	return r.Renderer.Render(ctx, install, r.Options)
+	return r.Renderer.RenderPromptly(ctx, install, r.Options)
 }
 
-// noDeployment is that of an add-on without an AddOnDeploymentConfig.
-var noDeployment Deployment //nolint:gochecknoglobals // a constant
+// checkNamespace refuses an install namespace of Kubernetes or of OCM unless the namespace of the resource is trusted. The probe
+// reports whether the cluster had any other namespace before.
+func (r *ConfigBundles) checkNamespace(install *render.Install) error {
+	if namespace := install.InstallNamespace(); api.ReservedNamespace(namespace) && !r.Trust.Trusts(install.Namespace()) {
+		return &render.Error{Reason: api.ReasonEscalationNotPermitted, Message: fmt.Sprintf(
+			"annotation %s=%s: namespace %q of the hub is not trusted to install into a namespace of Kubernetes or Open Cluster Management; remove the annotation, or let the hub's administrator add the namespace to rendering.trustedNamespaces of the chart",
+			api.InstallNamespaceAnnotation, namespace, install.Namespace())}
+	}
+	return nil
+}
 
-// Latest is the bundle of a KnativeServing or KnativeEventing as it is now, on the cluster of an add-on.
+// emptyDeployment is the Deployment of an add-on without an AddOnDeploymentConfig.
+var emptyDeployment Deployment //nolint:gochecknoglobals // a constant
+
+// Latest returns the bundle of the present spec of a KnativeServing or KnativeEventing for the cluster of an add-on.
 func (r *RenderedBundles) Latest(ctx context.Context, name types.NamespacedName, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	install, err := r.Source.InstallOf(api.Component(addon.Name), name)
 	if err != nil {
 		return nil, err
 	}
-	return r.on(ctx, install, addon)
+	return r.renderOnCluster(ctx, install, addon)
 }
 
-// Version is the version that a KnativeServing or KnativeEventing asks for, whatever cluster it may come to. It is an error
-// that the resource cannot be rendered; of one that uses values of clusters that is known of each cluster only.
-func (r *RenderedBundles) Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error) {
+// Version returns the version that a KnativeServing or KnativeEventing requests, independent of the cluster. A resource that cannot
+// be rendered is an error. The check leaves out resources with values of clusters, because the result depends on the cluster.
+func (r *ConfigBundles) Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error) {
 	install, err := r.Source.InstallOf(component, name)
 	if err != nil {
+		return "", err
+	}
+	if err := r.checkNamespace(install); err != nil {
 		return "", err
 	}
 	if len(install.References()) > 0 {
 		return r.Renderer.VersionOf(install)
 	}
-	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	bundle, err := r.Renderer.RenderPromptly(ctx, install, r.Options)
 	if err != nil {
 		return "", err
 	}
 	return bundle.Version, nil
 }
 
-// Place is a cluster that something is installed on without a work agent.
+// Place describes a cluster without a work agent.
 type Place struct {
-	// Installed is the version that it has; empty means none.
-	Installed string
+	// Namespace is the install namespace; empty means the namespace that the resource requests.
+	Namespace string
+	// Installed holds the versions on the cluster.
+	Installed render.Installed
 	Values    *values.Cluster
+	// Revision is the hash of the recorded spec to render; empty means the present spec.
+	Revision string
 }
 
-// OfConfigFrom is the bundle of a KnativeServing or KnativeEventing in a place. A version that it cannot reach in one step is
-// an error.
-func (r *RenderedBundles) OfConfigFrom(
+// OfConfigFrom returns the bundle of a KnativeServing or KnativeEventing for a cluster without a work agent. A version that the
+// cluster cannot reach in one step is an error.
+func (r *ConfigBundles) OfConfigFrom(
 	ctx context.Context, component api.Component, name types.NamespacedName, place Place,
 ) (*render.Bundle, error) {
-	install, err := r.Source.InstallOf(component, name)
+	install, err := r.Source.InstallAt(component, name, place.Revision)
 	if err != nil {
+		return nil, err
+	}
+	install = install.In(place.Namespace)
+	if err := r.checkNamespace(install); err != nil {
 		return nil, err
 	}
 	if install, err = install.On(place.Values, nil); err != nil {
 		return nil, err
 	}
-	bundle, err := r.Renderer.Render(ctx, install, r.Options)
+	bundle, err := r.Renderer.RenderPromptly(ctx, install, r.Options)
 	if err != nil {
 		return nil, err
 	}
 	return bundle, r.Renderer.CheckMigration(bundle.Component, place.Installed, bundle.Version)
 }
 
-// installedVersion is the version that the cluster has, or is on its way to; empty when it has none.
-func (r *RenderedBundles) installedVersion(addon *addonv1beta1.ManagedClusterAddOn) (string, error) {
-	name := work.FoundationName(api.Component(addon.Name))
+// readInstalled returns the versions that the foundation of the cluster records; none when the cluster has no foundation.
+func (r *RenderedBundles) readInstalled(addon *addonv1beta1.ManagedClusterAddOn) (render.Installed, error) {
+	name := manifestwork.FoundationName(api.Component(addon.Name))
 	foundation, err := r.Foundations.ManifestWorks(addon.Namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return render.Installed{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
+		return render.Installed{}, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
 	}
-	return foundation.Annotations[api.VersionAnnotation], nil
+	return render.Installed{
+		Delivered: foundation.Annotations[api.VersionAnnotation], Running: foundation.Annotations[api.RunningVersionAnnotation],
+	}, nil
 }

@@ -15,9 +15,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // realBundles renders a KnativeServing of the given version for a cluster that has the installed one, from caches as the
@@ -56,28 +57,36 @@ func bundlesOf(tb testing.TB, spec map[string]any, installed string) (*RenderedB
 			ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"},
 		},
 	}}
+	a.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
 	lister := cache.NewGenericLister(configs, schema.GroupResource{Group: api.Group, Resource: "knativeservings"})
+	source := revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers()))
 	return &RenderedBundles{
-		Source: revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers())), Renderer: renderer,
-		Options: render.DefaultOptions(render.Pull), Foundations: worklisters.NewManifestWorkLister(works), Payloads: worklisters.NewManifestWorkLister(works),
+		ConfigBundles: NewConfigBundles(source, renderer, render.DefaultOptions(api.ModeManifestWork), trust.Policy{}),
+		Foundations:   worklisters.NewManifestWorkLister(works), Payloads: worklisters.NewManifestWorkLister(works),
 	}, a, works
 }
 
 func TestBundleRefusesWideSteps(t *testing.T) {
 	for name, tc := range map[string]struct {
-		version, installed string
-		want               render.Reason
+		version, installed, running string
+		want                        render.Reason
 	}{
-		"first installation":  {"1.21", "", ""},
-		"one minor up":        {"1.23", "1.22.1", ""},
-		"one minor down":      {"1.22", "1.23.0", ""},
-		"two minors up":       {"1.23", "1.21.3", render.ReasonVersionMigrationNotEligible},
-		"two minors down":     {"1.21", "1.23.0", render.ReasonVersionMigrationNotEligible},
-		"version not bundled": {"1.7", "1.23.0", render.ReasonUnknownVersion},
+		"first installation":              {"1.21", "", "", ""},
+		"one minor up":                    {"1.23", "1.22.1", "1.22.1", ""},
+		"one minor down":                  {"1.22", "1.23.0", "1.23.0", ""},
+		"two minors up":                   {"1.23", "1.21.3", "1.21.3", render.ReasonVersionMigrationNotEligible},
+		"two minors down":                 {"1.21", "1.23.0", "1.23.0", render.ReasonVersionMigrationNotEligible},
+		"over a version that did not run": {"1.23", "1.22.1", "1.21.3", render.ReasonVersionMigrationNotEligible},
+		"version not bundled":             {"1.7", "1.23.0", "1.23.0", render.ReasonUnknownVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bundles, a, _ := realBundles(t, tc.version, tc.installed)
-			b, err := bundles.Bundle(t.Context(), a)
+			bundles, a, works := realBundles(t, tc.version, tc.installed)
+			w := foundation()
+			w.Annotations[api.VersionAnnotation], w.Annotations[api.RunningVersionAnnotation] = tc.installed, tc.running
+			if err := works.Update(w); err != nil {
+				t.Fatal(err)
+			}
+			b, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
 			if got := render.ReasonOf(err); got != tc.want {
 				t.Errorf("reason is %q (%v), want %q", got, err, tc.want)
 			}
@@ -88,7 +97,7 @@ func TestBundleRefusesWideSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkManifests is what a worker of addon-framework pays at least twice for each sync of a cluster.
+// BenchmarkManifests measures the cost that each sync of a cluster has at least twice in addon-framework.
 func BenchmarkManifests(b *testing.B) {
 	bundles, a, works := realBundles(b, "1.23", "1.23.0")
 	benchmarkManifests(b, bundles, a, works)
@@ -103,17 +112,19 @@ func BenchmarkManifestsWithValues(b *testing.B) {
 
 func benchmarkManifests(b *testing.B, bundles *RenderedBundles, a *addonv1beta1.ManagedClusterAddOn, works cache.Indexer) {
 	b.Helper()
-	bundle, err := bundles.Bundle(b.Context(), a)
+	bundle, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(b.Context(), a) })
 	if err != nil {
 		b.Fatal(err)
 	}
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "cluster1", Name: work.FoundationName(api.Serving), Generation: 1,
+		Namespace: "cluster1", Name: manifestwork.FoundationName(api.Serving), Generation: 1,
 		Annotations: map[string]string{api.DigestAnnotation: bundle.FoundationDigest, api.VersionAnnotation: bundle.Version},
 	}}
 	w.Status.Conditions = foundation().Status.Conditions
-	if err := works.Update(w); err != nil {
-		b.Fatal(err)
+	for _, o := range []*workv1.ManifestWork{w, gate("h1", true)} {
+		if err := works.Update(o); err != nil {
+			b.Fatal(err)
+		}
 	}
 	agent := New(api.Serving, bundles, permitted, bundles.Source, Works{Foundations: bundles.Foundations, Payloads: bundles.Payloads})
 	b.ReportAllocs()

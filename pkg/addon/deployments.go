@@ -18,10 +18,11 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
-// Deployments reads the AddOnDeploymentConfigs of add-ons, each as it was when it had the hash that OCM refers to: what is
-// edited in place reaches a cluster when OCM's rollout does. It is safe for concurrent use.
+// Deployments reads the AddOnDeploymentConfigs of add-ons, each with the spec that has the hash in the status of the add-on: an edit
+// in place reaches a cluster with OCM's rollout. Deployments is safe for concurrent use.
 type Deployments struct {
 	lister cache.GenericLister
 
@@ -29,55 +30,58 @@ type Deployments struct {
 	known map[types.NamespacedName]*knownDeployment
 }
 
-// Deployment is what an AddOnDeploymentConfig says.
+// Deployment is a decoded AddOnDeploymentConfig.
 type Deployment struct {
 	Variables map[string]string
-	// Workloads is nil when it says nothing of them.
+	// Workloads is nil when the AddOnDeploymentConfig does not change workloads.
 	Workloads *render.Deployment
 }
 
-// knownDeployment is what is known of one AddOnDeploymentConfig.
+// knownDeployment holds the latest specs of one AddOnDeploymentConfig.
 type knownDeployment struct {
 	live *unstructured.Unstructured
 	hash string
-	// seen are the specs that were used, the latest last.
-	seen []seenDeployment
+	// specs are the specs that were used, the latest last.
+	specs []hashedDeployment
 }
 
-type seenDeployment struct {
+type hashedDeployment struct {
 	hash string
 	*Deployment
 }
 
-// maxSeen is how many specs of one AddOnDeploymentConfig are remembered: as many as a rollout may be between.
-const maxSeen = 10
+// maxKnownSpecs is the number of specs of one AddOnDeploymentConfig in memory: the number of edits that a rollout may lag behind.
+const maxKnownSpecs = 10
 
-// NewDeployments reads from the lister.
+// NewDeployments returns Deployments that read from the lister.
 func NewDeployments(lister cache.GenericLister) *Deployments {
 	return &Deployments{lister: lister, known: map[types.NamespacedName]*knownDeployment{}}
 }
 
-// DeploymentConfigOf is the AddOnDeploymentConfig that the add-on is to have, with the hash of its spec; nil when there is
+// DeploymentConfigOf returns the AddOnDeploymentConfig that OCM wants for the add-on, with the hash of the spec; nil when OCM wants
 // none.
 func DeploymentConfigOf(addon *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ConfigSpecHash {
-	for i := range addon.Status.ConfigReferences {
-		ref := &addon.Status.ConfigReferences[i]
-		if ref.Group == utils.AddOnDeploymentConfigGVR.Group && ref.Resource == utils.AddOnDeploymentConfigGVR.Resource {
-			return ref.DesiredConfig
-		}
-	}
-	return nil
+	desired, _ := revision.DesiredOf(addon, deploymentConfigs)
+	return desired
 }
 
-// Of is what the AddOnDeploymentConfig of the add-on says; nil when it has none.
+var deploymentConfigs = addonv1beta1.ConfigGroupResource{ //nolint:gochecknoglobals // a constant
+	Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource,
+}
+
+// Of returns the decoded AddOnDeploymentConfig of the add-on; nil when the add-on has none.
 func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, error) {
-	desired := DeploymentConfigOf(addon)
-	if desired == nil {
+	desired, refused := revision.DesiredOf(addon, deploymentConfigs)
+	switch {
+	case desired == nil && refused != nil:
+		return nil, revision.NotGranted(addon, "AddOnDeploymentConfig", refused)
+	case desired == nil:
 		return nil, nil
 	}
 	name := types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
-	live, err := d.live(name)
+	live, err := d.getLive(name)
 	if apierrors.IsNotFound(err) {
+		d.forgetSpecs(name)
 		return nil, &render.Error{Reason: api.ReasonConfigNotFound, Message: fmt.Sprintf(
 			"AddOnDeploymentConfig %q of add-on %q on cluster %q does not exist: create it, or take it out of the configs of the ManagedClusterAddOn or ClusterManagementAddOn",
 			name, addon.Name, addon.Namespace)}
@@ -87,7 +91,7 @@ func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known, err := d.see(name, live)
+	known, err := d.rememberSpec(name, live)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +99,9 @@ func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, 
 	if want == "" {
 		want = known.hash
 	}
-	for i := range known.seen {
-		if known.seen[i].hash == want {
-			return known.seen[i].Deployment, nil
+	for i := range known.specs {
+		if known.specs[i].hash == want {
+			return known.specs[i].Deployment, nil
 		}
 	}
 	return nil, &render.Error{Reason: api.ReasonRevisionNotFound, Message: fmt.Sprintf(
@@ -105,7 +109,7 @@ func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, 
 		want, name, addon.Namespace)}
 }
 
-func (d *Deployments) live(name types.NamespacedName) (*unstructured.Unstructured, error) {
+func (d *Deployments) getLive(name types.NamespacedName) (*unstructured.Unstructured, error) {
 	object, err := d.lister.ByNamespace(name.Namespace).Get(name.Name)
 	if err != nil {
 		return nil, err
@@ -117,8 +121,14 @@ func (d *Deployments) live(name types.NamespacedName) (*unstructured.Unstructure
 	return u, nil
 }
 
-// see brings what is known of an AddOnDeploymentConfig up to what it says now.
-func (d *Deployments) see(name types.NamespacedName, live *unstructured.Unstructured) (*knownDeployment, error) {
+func (d *Deployments) forgetSpecs(name types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, name)
+}
+
+// rememberSpec adds the present spec of an AddOnDeploymentConfig to the known specs.
+func (d *Deployments) rememberSpec(name types.NamespacedName, live *unstructured.Unstructured) (*knownDeployment, error) {
 	known := d.known[name]
 	if known != nil && known.live == live {
 		return known, nil
@@ -136,14 +146,14 @@ func (d *Deployments) see(name types.NamespacedName, live *unstructured.Unstruct
 		d.known[name] = known
 	}
 	known.live, known.hash = live, hash
-	known.seen = slices.DeleteFunc(known.seen, func(s seenDeployment) bool { return s.hash == hash })
-	known.seen = append(known.seen, seenDeployment{hash, deployment})
-	known.seen = known.seen[max(0, len(known.seen)-maxSeen):]
+	known.specs = slices.DeleteFunc(known.specs, func(s hashedDeployment) bool { return s.hash == hash })
+	known.specs = append(known.specs, hashedDeployment{hash, deployment})
+	known.specs = known.specs[max(0, len(known.specs)-maxKnownSpecs):]
 	return known, nil
 }
 
-// DecodeDeployment is what an AddOnDeploymentConfig says. Its agentInstallNamespace and resourceRequirements say nothing
-// about Knative: the resource has fields for both.
+// DecodeDeployment decodes an AddOnDeploymentConfig. The fields agentInstallNamespace and resourceRequirements do not apply to
+// Knative: KnativeServing and KnativeEventing have fields for both.
 func DecodeDeployment(u *unstructured.Unstructured) (*Deployment, error) {
 	var config addonv1beta1.AddOnDeploymentConfig
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &config); err != nil {

@@ -33,6 +33,10 @@ func deployedBy(a *addonv1beta1.ManagedClusterAddOn, hash string) *addonv1beta1.
 			ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "infra"}, SpecHash: hash,
 		},
 	})
+	a.Spec.Configs = append(a.Spec.Configs, addonv1beta1.AddOnConfig{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource},
+		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "infra"},
+	})
 	return a
 }
 
@@ -78,7 +82,7 @@ func TestDeploymentsByHash(t *testing.T) {
 			t.Errorf("with hash %.8q the cluster has %s, want %s", hash, got, want)
 		}
 	}
-	for i := range maxSeen {
+	for i := range maxKnownSpecs {
 		tier(write(deploymentConfig(fmt.Sprint(i))))
 	}
 	if got := tier(first); got != api.ReasonRevisionNotFound {

@@ -19,13 +19,13 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
-// delivered is what the payload of a paused add-on carries. When the add-on is to have another configuration by now, that
-// is an error: the framework would mark the works with the new one, and OCM would take the rollout for complete.
-func (a *Agent) delivered(addon *addonv1beta1.ManagedClusterAddOn, by string) ([]runtime.Object, error) {
-	payloads, err := payloadsOf(a.works.Payloads, addon)
+// pausedManifests returns the manifests that the payloads of a paused add-on carry. A changed configuration of the add-on is an
+// error: the framework would mark the works with the new configuration, and OCM would take the rollout for complete.
+func (a *Agent) pausedManifests(addon *addonv1beta1.ManagedClusterAddOn, by string) ([]runtime.Object, error) {
+	payloads, err := listPayloads(a.works.Payloads, addon)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (a *Agent) delivered(addon *addonv1beta1.ManagedClusterAddOn, by string) ([
 	want := agentdeploy.ConfigsToMap(addon.Status.ConfigReferences)
 	var out []runtime.Object
 	for _, p := range payloads {
-		if !maps.Equal(work.ConfigsOf(p), want) {
+		if !maps.Equal(manifestwork.ConfigsOf(p), want) {
 			return nil, fmt.Errorf("paused by %s: cluster %q keeps what it has instead of its new configuration; take it away to go on", by, addon.Namespace)
 		}
 		for _, m := range p.Spec.Workload.Manifests {
@@ -52,8 +52,8 @@ func (a *Agent) delivered(addon *addonv1beta1.ManagedClusterAddOn, by string) ([
 	return out, nil
 }
 
-// payloadsOf are the works that the framework made for the add-on, by name.
-func payloadsOf(works worklisters.ManifestWorkLister, addon *addonv1beta1.ManagedClusterAddOn) ([]*workv1.ManifestWork, error) {
+// listPayloads returns the works that the framework wrote for the add-on, sorted by name and without works that are being deleted.
+func listPayloads(works worklisters.ManifestWorkLister, addon *addonv1beta1.ManagedClusterAddOn) ([]*workv1.ManifestWork, error) {
 	out, err := works.ManifestWorks(addon.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: addon.Name}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", addon.Name, addon.Namespace, err)
@@ -63,11 +63,12 @@ func payloadsOf(works worklisters.ManifestWorkLister, addon *addonv1beta1.Manage
 	return out, nil
 }
 
-// deliveredConfig is the KnativeServing or KnativeEventing that all payloads were made of; ok is false when they differ.
+// deliveredConfig returns the KnativeServing or KnativeEventing that all payloads were rendered from; ok is false when the payloads
+// name different configurations.
 func deliveredConfig(component api.Component, payloads []*workv1.ManifestWork) (name types.NamespacedName, hash string, ok bool) {
 	prefix := component.Resource().GroupResource().String() + "/"
 	for i, p := range payloads {
-		for config, of := range work.ConfigsOf(p) {
+		for config, of := range manifestwork.ConfigsOf(p) {
 			id, ours := strings.CutPrefix(config, prefix)
 			if !ours {
 				continue

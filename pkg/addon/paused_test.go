@@ -45,6 +45,7 @@ func configuredBy(hash string) *addonv1beta1.ManagedClusterAddOn {
 		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
 		DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}, SpecHash: hash},
 	}}
+	a.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
 	return a
 }
 
@@ -145,11 +146,11 @@ func TestBundleOfTheRollout(t *testing.T) {
 	want := func(reason, hash, version string, paused bool) {
 		t.Helper()
 		a.Status.ConfigReferences[0].DesiredConfig.SpecHash = hash
-		a.Annotations = map[string]string{}
+		a.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
 		if paused {
 			a.Annotations[api.PausedAnnotation] = "true"
 		}
-		b, err := bundles.Bundle(t.Context(), a)
+		b, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
 		if err != nil || !strings.HasPrefix(b.Version, version) {
 			t.Errorf("%s: bundle %+v, error %v", reason, b, err)
 		}
@@ -165,4 +166,56 @@ func TestBundleOfTheRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("paused with something unknown", hashes[1], "1.23", true)
+}
+
+// TestForgedPayload holds that the agent of a paused cluster, which may write payloads, learns nothing of other configurations.
+func TestForgedPayload(t *testing.T) {
+	bundles, a, _ := realBundles(t, "1.23", "1.23.0")
+	configs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for namespace, token := range map[string]string{"fleet": "public", "team-b": "private"} {
+		err := configs.Add(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": api.Group + "/v1beta1", "kind": "KnativeServing",
+			"metadata": map[string]any{"namespace": namespace, "name": "default", "uid": namespace},
+			"spec":     map[string]any{"version": "1.23", "config": map[string]any{"defaults": map[string]any{"token": token}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundles.Source = revision.NewSource(map[api.Component]cache.GenericLister{
+		api.Serving: cache.NewGenericLister(configs, api.Serving.Resource().GroupResource()),
+	}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers()))
+	private, err := bundles.Source.InstallOf(api.Serving, types.NamespacedName{Namespace: "team-b", Name: "default"})
+	if err != nil || private == nil {
+		t.Fatal(err)
+	}
+	payloads := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	bundles.Payloads = worklisters.NewManifestWorkLister(payloads)
+	a.Annotations[api.PausedAnnotation] = "true"
+	want, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := payloadOf("addon-knative-serving-deploy-0", "h1", configMap)
+	forged.Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = `{"knativeservings.operator.knative.dev/team-b/default":"` + hashOf(t, configs, "team-b/default") + `"}`
+	if err := payloads.Add(forged); err != nil {
+		t.Fatal(err)
+	}
+	got, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
+	if err != nil || got.Digest != want.Digest {
+		t.Errorf("the bundle is %v, error %v", got, err)
+	}
+}
+
+func hashOf(t *testing.T, configs cache.Store, key string) string {
+	t.Helper()
+	o, _, err := configs.GetByKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := revision.Hash(o.(*unstructured.Unstructured)) //nolint:forcetypeassert // it is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
 }

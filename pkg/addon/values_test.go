@@ -5,8 +5,10 @@ package addon
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -63,6 +65,7 @@ func (v *valued) cluster(name, region string) {
 func (v *valued) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
 	a := deployedBy(testAddOn(), v.hash)
 	a.Namespace = cluster
+	a.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
 	a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
 		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
 		DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}},
@@ -72,11 +75,21 @@ func (v *valued) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
 
 func (v *valued) bundle(cluster string) *render.Bundle {
 	v.tb.Helper()
-	b, err := v.bundles.Bundle(v.tb.Context(), v.addOn(cluster))
+	b, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.Bundle(v.tb.Context(), v.addOn(cluster)) })
 	if err != nil {
 		v.tb.Fatal(err)
 	}
 	return b
+}
+
+// awaitRendered requests a bundle until the bundle is rendered: a busy machine renders for longer than a request waits.
+func awaitRendered(request func() (*render.Bundle, error)) (*render.Bundle, error) {
+	for {
+		if b, err := request(); !render.IsPending(err) {
+			return b, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func has(b *render.Bundle, text string) bool {
@@ -116,6 +129,33 @@ func TestEachClusterHasItsValues(t *testing.T) {
 	}
 }
 
+// TestHostileClaim holds that a claim, which the agent of a cluster writes, is text in the configuration of that cluster and
+// nothing else: it is not read again, opens no other field, and reaches no other cluster.
+func TestHostileClaim(t *testing.T) {
+	v := newValued(t)
+	v.cluster("c1", "eu")
+	v.cluster("c2", "eu")
+	before := v.bundle("c2")
+	hostile := "1\"}\nkind: Secret\n$(cluster.labels.other) $(cluster.claims.id)"
+	c := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", Labels: map[string]string{"region": "eu", "other": "secret"}}}
+	c.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "id", Value: hostile}}
+	if err := v.clusters.Update(c); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	forged := v.bundle("c1")
+	for _, o := range forged.Payload {
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		found = found || o.GetName() == "config-defaults" && data["x"] == "eu "+hostile+" gold"
+	}
+	if !found || len(forged.Payload) != len(before.Payload) {
+		t.Errorf("the claim is text of the configuration: %t; %d objects became %d", found, len(before.Payload), len(forged.Payload))
+	}
+	if v.bundle("c2") != before {
+		t.Error("the claim changes another cluster")
+	}
+}
+
 func TestMissingValues(t *testing.T) {
 	v := newValued(t)
 	v.cluster("c1", "")
@@ -130,7 +170,7 @@ func TestMissingValues(t *testing.T) {
 		"a cluster that is not there": {v.addOn("c9"), []string{"no ManagedCluster c9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := v.bundles.Bundle(t.Context(), tc.addOn)
+			_, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.Bundle(t.Context(), tc.addOn) })
 			if render.ReasonOf(err) != render.ReasonValueMissing {
 				t.Fatalf("error is %v", err)
 			}
@@ -149,15 +189,18 @@ func TestValuesOfAPlace(t *testing.T) {
 	given := values.Given(map[values.Reference]string{
 		{Source: values.Labels, Key: "region"}: "a", {Source: values.Claims, Key: "id"}: "b", {Source: values.Variables, Key: "tier"}: "c",
 	})
-	b, err := v.bundles.OfConfigFrom(t.Context(), api.Serving, name, Place{Values: given})
+	b, err := awaitRendered(func() (*render.Bundle, error) {
+		return v.bundles.OfConfigFrom(t.Context(), api.Serving, name, Place{Values: given})
+	})
 	if err != nil || !has(b, `"x":"a b c"`) {
 		t.Errorf("the place has not its values: %v", err)
 	}
 	for want, place := range map[render.Reason]Place{
 		render.ReasonValueMissing:                {Values: values.None("none")},
-		render.ReasonVersionMigrationNotEligible: {Values: given, Installed: "1.20.0"},
+		render.ReasonVersionMigrationNotEligible: {Values: given, Installed: render.Installed{Delivered: "1.20.0"}},
 	} {
-		if _, err := v.bundles.OfConfigFrom(t.Context(), api.Serving, name, place); render.ReasonOf(err) != want {
+		_, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.OfConfigFrom(t.Context(), api.Serving, name, place) })
+		if render.ReasonOf(err) != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 	}

@@ -2,9 +2,13 @@
 
 package api
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"strings"
 
-// Component is one half of Knative; each is an add-on of its own.
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Component is a half of Knative with an add-on of its own.
 type Component string
 
 const (
@@ -20,14 +24,13 @@ const Group = "operator.knative.dev"
 // Components lists every component in a stable order.
 func Components() []Component { return []Component{Serving, Eventing} }
 
-// AddOnName is the name of the component's ClusterManagementAddOn and ManagedClusterAddOn.
+// AddOnName returns the name of the component's ClusterManagementAddOn and ManagedClusterAddOn.
 func (c Component) AddOnName() string { return string(c) }
 
-// InstallNamespace is the namespace on the spoke that the component is installed in unless annotation
-// InstallNamespaceAnnotation says otherwise.
+// InstallNamespace returns the install namespace of the component on a cluster without InstallNamespaceAnnotation.
 func (c Component) InstallNamespace() string { return string(c) }
 
-// Kind is the kind of the custom resource that configures the component.
+// Kind returns the kind of the custom resource that configures the component.
 func (c Component) Kind() string {
 	if c == Eventing {
 		return "KnativeEventing"
@@ -35,11 +38,17 @@ func (c Component) Kind() string {
 	return "KnativeServing"
 }
 
-// Resource is the plural resource of the custom resource that configures the component.
+// Resource returns the resource of the custom resource that configures the component.
 func (c Component) Resource() schema.GroupVersionResource {
 	r := schema.GroupVersionResource{Group: Group, Version: "v1beta1", Resource: "knativeservings"}
 	if c == Eventing {
 		r.Resource = "knativeeventings"
 	}
 	return r
+}
+
+// ReservedNamespace reports whether a namespace of a cluster belongs to Kubernetes or to Open Cluster Management, so that
+// only a resource of a trusted namespace of the hub may name the namespace in InstallNamespaceAnnotation.
+func ReservedNamespace(name string) bool {
+	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "open-cluster-management")
 }

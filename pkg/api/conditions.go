@@ -2,41 +2,53 @@
 
 package api
 
-// Conditions of a KnativeServing or KnativeEventing, named as the Knative Operator names them. docs/conditions.md explains
-// them and their reasons to users.
+// Conditions of a KnativeServing or KnativeEventing, with the names of the Knative Operator. docs/conditions.md explains
+// conditions and reasons to users.
 const (
-	// Ready is True when all the others are. Otherwise its reason and message are those of the first one that is False, or
-	// else Unknown.
+	// Ready is True when all other conditions are True. Otherwise Ready has the reason and message of the first condition
+	// that is False, or else Unknown.
 	Ready = "Ready"
-	// TargetClusterResolved tells whether the cluster is known, may be used and was seen. It is also on the
-	// ManagedClusterAddOn.
+	// TargetClusterResolved reports whether the cluster is known, may be used and is available. The ManagedClusterAddOn has
+	// the condition too.
 	TargetClusterResolved = "TargetClusterResolved"
-	// VersionMigrationEligible tells whether the cluster can go from the version that it has to the one that is asked for.
-	// It is also on the ManagedClusterAddOn.
+	// VersionMigrationEligible reports whether the cluster can go from the installed version to the requested version. The
+	// ManagedClusterAddOn has the condition too.
 	VersionMigrationEligible = "VersionMigrationEligible"
-	// DependenciesInstalled tells whether what Knative needs besides is on the cluster.
+	// DependenciesInstalled reports whether the cluster has every kind that Knative needs besides its own kinds.
 	DependenciesInstalled = "DependenciesInstalled"
-	// InstallSucceeded tells whether every object was applied on the cluster.
+	// InstallSucceeded reports whether every object was applied on the cluster.
 	InstallSucceeded = "InstallSucceeded"
-	// DeploymentsAvailable tells whether every workload runs what its spec says, and every Job has completed.
+	// DeploymentsAvailable reports whether every workload runs its spec, and every Job has completed.
 	DeploymentsAvailable = "DeploymentsAvailable"
 )
 
-// RemovalHeld is a condition of a ManagedClusterAddOn that is being deleted: True as long as nothing is removed from the
-// cluster.
+// RemovalHeld is a condition of a ManagedClusterAddOn that is being deleted: True while the cluster keeps the whole
+// installation.
 const RemovalHeld = "RemovalHeld"
 
-// ValuesResolved is a condition of a ManagedClusterAddOn whose configuration uses values of its cluster: False when some are
-// missing. It is not there as long as none ever was.
+// ValuesResolved is a condition of a ManagedClusterAddOn whose configuration uses values of its cluster: False when values
+// are missing. The condition is absent until a value was missing once.
 const ValuesResolved = "ValuesResolved"
 
-// ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then those that it sums up, in the
-// order in which they matter.
+// Degraded is a condition of OCM on a ManagedClusterAddOn: True while the cluster keeps its installation because the configuration
+// of the add-on yields no manifests. The condition is absent until a configuration was refused once.
+const Degraded = "Degraded"
+
+// AnnotationsPermitted is a condition of a KnativeServing or KnativeEventing: False when annotations of the resource do not
+// count. The condition is absent otherwise, and Ready does not depend on the condition: the installation works without the
+// annotations.
+const AnnotationsPermitted = "AnnotationsPermitted"
+
+// ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
+// order of importance.
 func ConditionTypes() []string {
 	return []string{
 		Ready, TargetClusterResolved, VersionMigrationEligible, DependenciesInstalled, InstallSucceeded, DeploymentsAvailable,
 	}
 }
 
+// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing that are absent unless False.
+func OptionalConditionTypes() []string { return []string{AnnotationsPermitted} }
+
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.
-func AddOnConditionTypes() []string { return []string{ValuesResolved, RemovalHeld} }
+func AddOnConditionTypes() []string { return []string{ValuesResolved, Degraded, RemovalHeld} }

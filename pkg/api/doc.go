@@ -1,5 +1,5 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package api holds the names that users and clusters see: add-on names, label and annotation keys, finalizers,
-// condition types and reasons. It imports nothing of ours.
+// Package api holds the names that users and clusters see: add-on names, keys of labels and annotations, finalizers, condition
+// types and reasons. The package imports no other package of this module.
 package api

@@ -9,130 +9,162 @@ const (
 	// InstallNamespaceAnnotation on a KnativeServing or KnativeEventing names the install namespace on the spoke.
 	InstallNamespaceAnnotation = Prefix + "install-namespace"
 
-	// PinnedVersionAnnotation on a KnativeServing or KnativeEventing without spec.version is the exact version that it
-	// resolved to when it was first seen: upgrading the add-on does not upgrade a fleet. spec.version "latest" follows the
-	// add-on's newest instead.
+	// PinnedVersionAnnotation on a KnativeServing or KnativeEventing without spec.version is the exact version to which the
+	// resource resolved first: upgrading the add-on does not upgrade a fleet. spec.version "latest" follows the add-on's
+	// newest version instead.
 	PinnedVersionAnnotation = Prefix + "pinned-version"
 
-	// FoundationLabel on a ManifestWork names the component whose Namespace, CRDs and agent permissions it carries, or of
-	// which it holds the rollout. addon-framework does not see works with this label: it would delete what it did not make.
+	// FoundationLabel on a ManifestWork names the component whose Namespace, CRDs and agent permissions, or whose rollout,
+	// the work holds. addon-framework does not see works with this label: addon-framework would delete works of other
+	// creators.
 	FoundationLabel = Prefix + "foundation"
-	// DigestAnnotation on a foundation is the digest of the foundation of the bundle that it was made from: a change of what
-	// only the payload has must not write it. As long as it has none, it only looks whether somebody else has the component
-	// on the cluster.
+	// DigestAnnotation on a foundation is the digest of the foundation of the rendered bundle: a change of the payload
+	// alone must not write the foundation. A foundation without the annotation only probes whether another installer has
+	// the component on the cluster.
 	DigestAnnotation = Prefix + "digest"
-	// VersionAnnotation on a foundation is the exact version of Knative that it belongs to: what the cluster has.
+	// VersionAnnotation on a foundation, or on an anchor, is the exact version of Knative that the cluster has, or is being
+	// changed to.
 	VersionAnnotation = Prefix + "version"
-	// FinishedJobsAnnotation on a foundation names the Jobs, as a sorted comma-separated list, that have finished on the
-	// cluster and were removed there since; the payload no longer carries them.
+	// RunningVersionAnnotation on a foundation, or on an anchor, is the exact version of Knative that last ran on the cluster
+	// completely, with all Jobs of the version. The next version is at most one minor version away from both versions.
+	RunningVersionAnnotation = Prefix + "running-version"
+	// FinishedJobsAnnotation on a foundation names, as a sorted comma-separated list, the Jobs that finished on the cluster
+	// and were removed since; the payload no longer carries these Jobs.
 	FinishedJobsAnnotation = Prefix + "finished-jobs"
-	// RepairLabel on a ManifestWork changes to make the work agent apply everything at once. Its value is when that was
-	// last asked for, in seconds since 1970.
+	// UnblockedAnnotation on a foundation means that the webhook configurations of the payload ignore failures until
+	// Knative's webhooks run: the webhooks refused objects that the webhooks need to start.
+	UnblockedAnnotation = Prefix + "unblocked"
+	// RepairLabel on a ManifestWork changes to make the work agent apply every object at once. The value is the time of the
+	// last request, in seconds since 1970.
 	RepairLabel = Prefix + "repair"
 
-	// FoundationFinalizer on a ManagedClusterAddOn holds it until the cluster is clean: what was installed is removed in
-	// an order, the foundation last.
+	// FoundationFinalizer on a ManagedClusterAddOn holds the add-on until the cluster is clean: the installation is removed
+	// in an order, the foundation last.
 	FoundationFinalizer = Prefix + "foundation"
 
-	// InstalledForAnnotation on a ManagedClusterAddOn names, as namespace/name, the KnativeServing or KnativeEventing
-	// with spec.clusterProfileRef that it was made for. It is a record: what counts is spec.configs. On an anchor, which is
-	// made where no work agent delivers, it is what counts.
+	// InstalledForAnnotation on a ManagedClusterAddOn names, as namespace/name, the KnativeServing or KnativeEventing with
+	// spec.clusterProfileRef for which the add-on was created. On an add-on the annotation is a record only: spec.configs
+	// decides. On an anchor, which Direct delivery creates, the annotation decides.
 	InstalledForAnnotation = Prefix + "installed-for"
-	// ComponentLabel on everything that is written without the work agent names the component that it belongs to. Nothing
-	// is deleted that does not have it.
+	// ComponentLabel on every object of Direct delivery names the component of the object. Objects without the label are
+	// never deleted.
 	ComponentLabel = Prefix + "component"
-	// HubAnnotation on the anchor of such an installation is the UID of the hub's namespace kube-system. With
-	// InstalledForAnnotation it says whose the installation is. Where the work agent delivers, it is on the ClusterRole that
-	// the agent has for the component.
+	// HubAnnotation on the anchor of Direct delivery is the UID of the hub's namespace kube-system, and identifies the
+	// owner of the installation together with InstalledForAnnotation. With a work agent, the agent's ClusterRole for the
+	// component has the annotation.
 	HubAnnotation = Prefix + "hub"
-	// AdoptAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn takes over a Knative that is on the
-	// cluster and not ours, when its value is "true".
+	// CreatedByHubAnnotation on a Namespace or CRD that the work agent applies is the UID of the hub's namespace
+	// kube-system where the cluster did not have the object before an add-on of that hub. An object without the annotation
+	// existed before, or may have existed: no removal deletes the object.
+	CreatedByHubAnnotation = Prefix + "created-by-hub"
+	// InstalledOnAnnotation on a KnativeServing or KnativeEventing is the UID of namespace kube-system of the cluster that the
+	// resource is installed on without a work agent. The annotation comes with DirectFinalizer, before the first write to the
+	// cluster: a ClusterProfile or an address that leads to another cluster later is not taken for that cluster.
+	InstalledOnAnnotation = Prefix + "installed-on"
+	// AdoptAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn adopts the Knative of another installer
+	// on the cluster, when the value is "true".
 	AdoptAnnotation = Prefix + "adopt"
 
-	// InstallFinalizer on a KnativeServing or KnativeEventing holds it until what it installed is removed.
+	// InstallFinalizer on a KnativeServing or KnativeEventing holds the resource until the installation is removed.
 	InstallFinalizer = Prefix + "install"
-	// DirectFinalizer on a KnativeServing or KnativeEventing holds it until what was installed without a work agent is
-	// removed.
+	// DirectFinalizer on a KnativeServing or KnativeEventing holds the resource until the installation without a work agent
+	// is removed.
 	DirectFinalizer = Prefix + "direct"
 )
 
-// Rollouts: what is kept of a configuration, how to go back, and how to stop.
+// Rollouts: history, rollback and pause of a configuration.
 const (
-	// RevisionLabel on a ControllerRevision names the component of the KnativeServing or KnativeEventing that it is a
-	// revision of; its owner is that resource.
+	// RevisionLabel on a ControllerRevision names the component of the owning KnativeServing or KnativeEventing.
 	RevisionLabel = Prefix + "revision-of"
-	// RevisionResourceLabel on a ControllerRevision is the name of that resource, for who lists them; a long name is cut.
+	// RevisionResourceLabel on a ControllerRevision is the name of the owning resource, for lists; a long name is cut.
 	RevisionResourceLabel = Prefix + "resource"
-	// SpecHashAnnotation on a ControllerRevision is OCM's hash of the spec that it holds.
+	// SpecHashAnnotation on a ControllerRevision is OCM's hash of the recorded spec. On an anchor, the annotation is the hash of
+	// the spec that was last delivered.
 	SpecHashAnnotation = Prefix + "spec-hash"
 
-	// RollbackAnnotation on a KnativeServing or KnativeEventing asks for the spec of one of its revisions: a revision
-	// number, a spec hash or the start of one, or RollbackLastKnownGood. It is taken away in the write that follows it.
+	// RollbackAnnotation on a KnativeServing or KnativeEventing requests the spec of a revision: a revision number, a spec
+	// hash or the start of a hash, or RollbackLastKnownGood. The write that rolls back removes the annotation.
 	RollbackAnnotation = Prefix + "rollback-to"
-	// RollbackLastKnownGood is the value of RollbackAnnotation that asks for the newest revision that a cluster completed.
+	// RollbackLastKnownGood is the value of RollbackAnnotation that asks for the newest revision that a cluster completed, as
+	// CompletedAnnotation or the status of the ClusterManagementAddOn says.
 	RollbackLastKnownGood = "last-known-good"
 
-	// PausedAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn keeps the clusters concerned as they
-	// are when its value is "true".
+	// PausedAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn keeps the clusters concerned unchanged
+	// when the value is "true".
 	PausedAnnotation = Prefix + "paused"
 )
 
-// What administrators ask for when an installation goes.
+// Requests of administrators about the removal of an installation.
 const (
-	// ForceOrphanAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn that is being deleted lets it go
-	// at once when its value is "true": what was installed stays on the cluster.
+	// ForceOrphanAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn that is being deleted releases the
+	// object at once when the value is "true": the installation stays on the cluster.
 	ForceOrphanAnnotation = Prefix + "force-orphan"
 
-	// DeletionPolicyAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn says what becomes of the CRDs
-	// and the install namespace on the cluster, which otherwise stay.
+	// DeletionPolicyAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn decides whether the CRDs and the
+	// install namespace on the cluster are removed; without the annotation both stay.
 	DeletionPolicyAnnotation = Prefix + "deletion-policy"
-	// DeletionPolicyDelete is the value of DeletionPolicyAnnotation that removes them as soon as no user resources are left.
+	// DeletionPolicyDelete is the value of DeletionPolicyAnnotation that removes both as soon as no user resources are
+	// left.
 	DeletionPolicyDelete = "Delete"
-	// DeletionPolicyDeleteUserResources is the value of DeletionPolicyAnnotation that removes them, and with them all
-	// resources of users.
+	// DeletionPolicyDeleteUserResources is the value of DeletionPolicyAnnotation that removes both together with all user
+	// resources.
 	DeletionPolicyDeleteUserResources = "DeleteUserResources"
 )
 
-// What remembers who asked for it.
+// Records of requests.
 const (
-	// PassedOnAnnotation on a ManagedClusterAddOn lists, with commas between, which of its annotations were copied from the
-	// resource that it is installed for. They go when the resource no longer has them.
+	// PassedOnAnnotation on a ManagedClusterAddOn lists, with commas between, the annotations that were copied from the
+	// resource of the add-on. A copy is removed when the resource no longer has the annotation.
 	PassedOnAnnotation = Prefix + "passed-on"
-	// KeptAnnotation on a foundation says that the work agent was told to keep CRDs and Namespace after it had been told to
-	// own them. The foundation is deleted once the agent has applied that.
+	// KeptAnnotation on a foundation means that the work agent, which owned CRDs and Namespace, was told to keep both. The
+	// foundation is deleted once the agent has applied the change.
 	KeptAnnotation = Prefix + "kept"
 )
 
-// What the guard against unwanted removals writes and reads.
+// Annotations of the removal guard.
 const (
-	// RemovalAnnotation on a ManagedClusterAddOn or, for all that are held, on a ClusterManagementAddOn is the
-	// administrator's answer to held removals, RemovalConfirm or RemovalCancel. It is taken away once it was followed.
+	// RemovalAnnotation is the administrator's answer to held removals, RemovalConfirm or RemovalCancel: on a
+	// ManagedClusterAddOn, or for all held removals on a ClusterManagementAddOn. The removal guard removes the annotation
+	// after following the answer.
 	RemovalAnnotation = Prefix + "removal"
 	// RemovalConfirm is the value of RemovalAnnotation that lets held removals go on.
 	RemovalConfirm = "Confirm"
-	// RemovalCancel is the value of RemovalAnnotation that keeps what is installed and hands it to a new
+	// RemovalCancel is the value of RemovalAnnotation that keeps the installation and hands the installation to a new
 	// ManagedClusterAddOn.
 	RemovalCancel = "Cancel"
 
-	// RemovalAllowedAnnotation on a ManagedClusterAddOn that is being deleted is when its removal was allowed, in seconds
-	// since 1970. Nothing is removed from a cluster before.
+	// RemovalAllowedAnnotation on a ManagedClusterAddOn that is being deleted is the time at which the removal was allowed,
+	// in seconds since 1970. Nothing is removed from a cluster before.
 	RemovalAllowedAnnotation = Prefix + "removal-allowed"
 	// RemovalsAnnotation on a ClusterManagementAddOn holds the removals by Placements in the last hour, as
 	// "minute:id.id,minute:id": minutes since 1970, and the starts of the UIDs of ManagedClusterAddOns.
 	RemovalsAnnotation = Prefix + "removals"
-	// HandoverAnnotation on a foundation without an owner holds the spec.configs, as JSON, of the ManagedClusterAddOn that
-	// it belonged to, for the one that is to come.
+	// HandoverAnnotation on a foundation was written by older managers between two add-ons. The agent of the cluster may
+	// write the annotation too, so that no program reads the value; the manager removes the annotation.
 	HandoverAnnotation = Prefix + "handover"
-	// OrphanedAnnotation on a ManifestWork without an owner says that it was given up. It is deleted, and leaves everything
-	// on the cluster, once the work agent has applied it again.
+	// OrphanedAnnotation on a ManifestWork without an owner means that the manager gave up the work. The work is deleted,
+	// and leaves every object on the cluster, once the work agent has applied the work again.
 	OrphanedAnnotation = Prefix + "orphaned"
 )
 
-// ScoresName is the name of the AddOnPlacementScore in the namespace of a cluster that has one of our add-ons.
+// Records of the hub in places where no managed cluster may write: the metadata of ManagedClusterAddOns and
+// ControllerRevisions.
+const (
+	// GrantedConfigsAnnotation on a ManagedClusterAddOn lists, as "resource.group/namespace/name" with commas between, the
+	// configurations that the hub gave to the add-on. The status of the add-on selects among these and spec.configs.
+	GrantedConfigsAnnotation = Prefix + "granted-configs"
+	// ClusterUIDAnnotation on a ManagedClusterAddOn is the UID of the ManagedCluster that the installation is on.
+	ClusterUIDAnnotation = Prefix + "cluster-uid"
+	// CompletedAnnotation on a ControllerRevision of a KnativeServing or KnativeEventing names the first cluster that
+	// completed the revision while the resource had that spec.
+	CompletedAnnotation = Prefix + "completed-by"
+)
+
+// ScoresName is the name of the AddOnPlacementScore in the namespace of a cluster with an add-on of this project.
 const ScoresName = "knative"
 
-// ClusterClaims by which a cluster says what is installed on it. They are found in the status of its ManagedCluster and among
-// the properties of its ClusterProfile.
+// ClusterClaims with which a cluster reports the installation, in the status of the ManagedCluster and among the properties
+// of the ClusterProfile.
 const (
 	// ServingVersionClaim is the exact version of Knative Serving.
 	ServingVersionClaim = "serving.version.knative.dev"

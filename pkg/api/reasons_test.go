@@ -17,7 +17,9 @@ import (
 )
 
 // allConditions are those of both kinds of object.
-func allConditions() []string { return append(ConditionTypes(), AddOnConditionTypes()...) }
+func allConditions() []string {
+	return slices.Concat(ConditionTypes(), OptionalConditionTypes(), AddOnConditionTypes())
+}
 
 // TestReasonsAreListed holds that Reasons lists every constant of this package that is a reason, each once per condition.
 func TestReasonsAreListed(t *testing.T) {

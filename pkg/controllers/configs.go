@@ -11,10 +11,10 @@ import (
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions/addon/v1beta1"
 )
 
-// namingConfigs are the ManagedClusterAddOns for the controller of addon-framework that writes hash and generation of a
-// configuration into them. An edit concerns at once only those that name the configuration in their spec. To the others OCM gives
-// it in its own time, and the controller follows; were it first, for a whole fleet, it would conflict with OCM, which has to go
-// through all clusters again for each of them.
+// namingConfigs hides ManagedClusterAddOns without spec.configs from the controller of addon-framework that writes the hash and
+// the generation of a configuration into add-ons. An edit of a configuration concerns add-ons with spec.configs at once. OCM gives
+// the edited configuration to the other add-ons by its rollout, and the controller follows OCM. A controller that wrote to a whole
+// fleet before OCM would conflict with OCM, and OCM goes through all clusters again after each conflict.
 type namingConfigs struct {
 	addoninformers.ManagedClusterAddOnInformer
 }

@@ -4,11 +4,15 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/addonconfig"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
@@ -22,19 +26,20 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
-// deployWorkers is how many add-ons addon-framework writes works for at a time: what one waits for is the hub's API server.
-// Its own manager writes for one, so that an edit comes to one cluster of a fleet after the other. With many more, conflicts
-// with what OCM writes into the status of new add-ons cost more than they save.
+// deployWorkers is the number of add-ons for which addon-framework writes works at the same time: a worker mostly waits for the
+// hub's API server. The framework's own manager has one worker, so that an edit reaches the clusters of a fleet one after the
+// other. With many more workers, conflicts with OCM's writes to the status of new add-ons cost more time than the workers save.
 const deployWorkers = 5
 
-// framework runs addon-framework's controllers with our add-ons. Those for certificates are left out: nothing of ours
-// registers with the hub.
-func (s *setup) framework() error {
+// addFramework makes the manager run addon-framework's controllers with the two add-ons. The controllers for certificates are
+// left out: the add-ons have no agent that registers with the hub.
+func (s *setup) addFramework() error {
 	agents := map[string]agent.AgentAddon{}
 	configs := map[schema.GroupVersionResource]bool{}
-	works := addon.Works{Foundations: s.bundles.Foundations, Payloads: s.bundles.Payloads}
+	works := addon.Works{Foundations: s.hub.Foundations().Lister(), Payloads: s.hub.Payloads().Lister(), Executor: s.executor}
 	for _, c := range api.Components() {
 		a := addon.New(c, s.bundles, s.finder, s.bundles.Source, works)
 		agents[c.AddOnName()] = a
@@ -42,58 +47,82 @@ func (s *setup) framework() error {
 			configs[resource] = true
 		}
 	}
-	// The queues fill when the controllers are made, with every add-on: nothing is lost when what is triggered before goes
-	// nowhere.
-	var trigger atomic.Pointer[func(key string)]
+	deploy, register, others := s.newFrameworkControllers(agents, configs)
 	s.trigger = func(cluster, addOn string) {
-		if add := trigger.Load(); add != nil {
-			(*add)(cluster + "/" + addOn)
-		}
+		key := cluster + "/" + addOn
+		deploy.SyncContext().Queue().Add(key)
+		register.SyncContext().Queue().Add(key)
 	}
-	hub := s.hub
-	err := s.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		add := startFramework(ctx, hub, agents, configs)
-		trigger.Store(&add)
-		if err := hub.Start(ctx); err != nil { // what the framework has asked for besides
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}))
+	err := errors.Join(s.addFrameworkController(deploy, deployWorkers), s.addFrameworkController(register, 1))
+	for _, c := range others {
+		err = errors.Join(err, s.addFrameworkController(c, 1))
+	}
+	return err
+}
+
+func (s *setup) newFrameworkControllers(
+	agents map[string]agent.AgentAddon, configs map[schema.GroupVersionResource]bool,
+) (deploy, register factory.Controller, others []factory.Controller) {
+	hub, addOnClient := s.hub, s.hub.Clients.AddOns
+	clusters, addOns := hub.ManagedClusters(), hub.ManagedClusterAddOns()
+	definitions, ours := hub.ClusterManagementAddOns(), utils.FilterByAddonName(agents)
+	deploy = agentdeploy.NewAddonDeployController(
+		&executingClient{Interface: hub.Clients.Works, executor: s.executor}, addOnClient, clusters, addOns, hub.Payloads(), agents, filterPending(agents))
+	register = registration.NewAddonRegistrationController(addOnClient, clusters, addOns, agents, utils.AllowAllAddOns)
+	return deploy, register, []factory.Controller{
+		cmamanagedby.NewCMAManagedByController(addOnClient, definitions, agents, ours),
+		addonconfig.NewAddonConfigController(addOnClient, namingConfigs{addOns}, definitions, hub.ConfigFactory(), configs, ours),
+		cmaconfig.NewCMAConfigController(addOnClient, definitions, hub.ConfigFactory(), configs, ours),
+	}
+}
+
+// addFrameworkController makes the manager run a controller of addon-framework as a controller of controller-runtime. The framework's
+// own loop retries after up to 1,000 seconds, which nothing configures, and ends the process when the caches need ten minutes.
+func (s *setup) addFrameworkController(c factory.Controller, workers int) error {
+	_, err := controller.NewTyped(c.Name(), s.mgr, controller.TypedOptions[string]{
+		MaxConcurrentReconciles: workers, RateLimiter: reconciler.NewRateLimiter[string](),
+		Reconciler: reconcile.TypedFunc[string](func(ctx context.Context, key string) (reconcile.Result, error) {
+			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			if err != nil {
+				return reconcile.Result{}, reconcile.TerminalError(err)
+			}
+			sync := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, c.Sync(ctx, c.SyncContext(), key)
+			})
+			request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+			return reconciler.Wrap(sync, reconciler.OfAddOn).Reconcile(ctx, request)
+		}),
+		NewQueue: func(_ string, limiter workqueue.TypedRateLimiter[string]) workqueue.TypedRateLimitingInterface[string] {
+			return &frameworkQueue{TypedRateLimitingInterface: c.SyncContext().Queue(), limiter: limiter}
+		},
+	})
 	if err != nil {
-		return fmt.Errorf("cannot add the add-on manager: %w", err)
+		return fmt.Errorf("cannot set up controller %q of addon-framework: %w", c.Name(), err)
 	}
 	return nil
 }
 
-// startFramework runs the controllers until the context ends, and returns what has them look at an add-on again.
-func startFramework(
-	ctx context.Context, hub *Hub, agents map[string]agent.AgentAddon, configs map[schema.GroupVersionResource]bool,
-) (trigger func(key string)) {
-	clusters, addOns := hub.clusters.Cluster().V1().ManagedClusters(), hub.addOns.Addon().V1beta1().ManagedClusterAddOns()
-	definitions, ours := hub.addOns.Addon().V1beta1().ClusterManagementAddOns(), utils.FilterByAddonName(agents)
-	deploy := agentdeploy.NewAddonDeployController(
-		hub.WorkClient, hub.AddOnClient, clusters, addOns, hub.payloads.Work().V1().ManifestWorks(), agents, due(ctx, agents))
-	register := registration.NewAddonRegistrationController(hub.AddOnClient, clusters, addOns, agents, utils.AllowAllAddOns)
-	go deploy.Run(ctx, deployWorkers)
-	for _, c := range []factory.Controller{
-		register,
-		cmamanagedby.NewCMAManagedByController(hub.AddOnClient, definitions, agents, ours),
-		addonconfig.NewAddonConfigController(hub.AddOnClient, namingConfigs{addOns}, definitions, hub.configs, configs, ours),
-		cmaconfig.NewCMAConfigController(hub.AddOnClient, definitions, hub.configs, configs, ours),
-	} {
-		go c.Run(ctx, 1)
-	}
-	return func(key string) {
-		deploy.SyncContext().Queue().Add(key)
-		register.SyncContext().Queue().Add(key)
-	}
+// frameworkQueue is a queue of addon-framework with another rate limiter: the framework's own has no setting.
+type frameworkQueue struct {
+	workqueue.TypedRateLimitingInterface[string]
+
+	limiter workqueue.TypedRateLimiter[string]
 }
 
-// due passes over add-ons that addon-framework has nothing to do with. The foundation controller has it look again.
-func due(ctx context.Context, agents map[string]agent.AgentAddon) utils.ManagedClusterAddOnFilterFunc {
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *frameworkQueue) AddRateLimited(key string) { q.AddAfter(key, q.limiter.When(key)) }
+
+// Forget implements workqueue.TypedRateLimitingInterface.
+func (q *frameworkQueue) Forget(key string) { q.limiter.Forget(key) }
+
+// NumRequeues implements workqueue.TypedRateLimitingInterface.
+func (q *frameworkQueue) NumRequeues(key string) int { return q.limiter.NumRequeues(key) }
+
+// filterPending selects the add-ons for which addon-framework has works to write. The controller of the add-on triggers the framework
+// when another add-on has works to write.
+func filterPending(agents map[string]agent.AgentAddon) utils.ManagedClusterAddOnFilterFunc {
 	return func(a *addonv1beta1.ManagedClusterAddOn) bool {
 		ours, ok := agents[a.Name].(*addon.Agent)
-		return !ok || ours.Due(ctx, a)
+		return !ok || ours.NeedsSync(context.Background(), a)
 	}
 }

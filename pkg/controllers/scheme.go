@@ -13,7 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// NewScheme knows the kinds of all objects that Events are about: those about others are dropped.
+// NewScheme returns a scheme with the kinds of all objects that Events regard: a recorder drops Events on other kinds.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), addonv1beta1.Install(scheme), workv1.Install(scheme)); err != nil {

@@ -4,193 +4,181 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/controllers/foundation"
-	"open-cluster-management.io/knative-addon/pkg/controllers/guard"
-	"open-cluster-management.io/knative-addon/pkg/controllers/install"
-	"open-cluster-management.io/knative-addon/pkg/controllers/pin"
-	"open-cluster-management.io/knative-addon/pkg/controllers/repair"
-	"open-cluster-management.io/knative-addon/pkg/controllers/revisions"
-	"open-cluster-management.io/knative-addon/pkg/controllers/rollback"
+	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
+	"open-cluster-management.io/knative-addon/pkg/controllers/managedclusteraddon"
+	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
 	"open-cluster-management.io/knative-addon/pkg/controllers/scores"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/metrics"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// Options are what an administrator decides.
+// Options are the decisions of an administrator.
 type Options struct {
-	// Render are those of pull.
+	// Render configures the rendering for clusters with a work agent.
 	Render render.Options
-	// References says which ClusterProfiles may be referred to from where.
+	// References decides which namespaces may refer to which ClusterProfiles.
 	References resolve.ReferencePolicy
-	// MaxRemoval is how many clusters of a component may lose it within an hour without confirmation.
+	// Trust names the namespaces whose resources may escalate.
+	Trust trust.Policy
+	// Executor is the ServiceAccount of managed clusters with which the work agent applies the works; nil means the work agent's
+	// own ServiceAccount.
+	Executor *workv1.ManifestWorkExecutor
+	// MaxRemoval is the number, or the percentage, of the clusters of a component that may lose the component within an hour
+	// without confirmation.
 	MaxRemoval intstr.IntOrString
-	// Direct is about clusters without a work agent, RenderDirect how what they get is rendered.
+	// Direct configures the delivery to clusters without a work agent, RenderDirect the rendering for these clusters.
 	Direct       Direct
 	RenderDirect render.Options
+	// ClusterMetrics adds metrics with the names of clusters, for at most metrics.MaxClusters clusters.
+	ClusterMetrics bool
 }
 
-// setup holds what the controllers share while they are made.
+// setup holds the common parts of the controllers during setup.
 type setup struct {
 	mgr     ctrl.Manager
-	hub     *Hub
+	hub     *hub.Hub
 	bundles *addon.RenderedBundles
 	finder  *target.Finder
-	// withoutAgent serves clusters that the manager writes to itself.
+	// executor is the executor of works that name none; nil means the work agent's own permissions.
+	executor *workv1.ManifestWorkExecutor
+	// withoutAgent serves the clusters to which the manager writes directly.
 	withoutAgent *withoutAgent
-	// trigger makes addon-framework look at an add-on again.
+	metrics      *metrics.Metrics
+	// otherManager reports whether another manager serves a resource; nil means that no other manager serves any.
+	otherManager func(*unstructured.Unstructured) bool
+	// trigger makes addon-framework reconcile an add-on.
 	trigger func(cluster, addOn string)
 }
 
-// SetupWithManager makes the manager, once it leads, run addon-framework with our add-ons and all of our controllers.
-func SetupWithManager(mgr ctrl.Manager, hub *Hub, renderer *render.Renderer, options Options) error {
-	clusters := hub.clusters.Cluster()
+// SetupWithManager makes the manager, once the manager leads, run addon-framework with the two add-ons and all controllers.
+func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, options Options) error {
 	s := &setup{
-		mgr: mgr, hub: hub,
+		mgr: mgr, hub: h, executor: options.Executor,
 		bundles: &addon.RenderedBundles{
-			Source: revision.NewSource(hub.Configs(), hub.revisionInformer().GetIndexer()), Renderer: renderer, Options: options.Render,
-			Clusters: clusters.V1().ManagedClusters().Lister(), Deployments: addon.NewDeployments(hub.deploymentConfigs().Lister()),
-			Foundations: hub.foundations.Work().V1().ManifestWorks().Lister(), Payloads: hub.payloads.Work().V1().ManifestWorks().Lister(),
+			ConfigBundles: addon.NewConfigBundles(h.NewSource(), renderer, options.Render, options.Trust),
+			Clusters:      h.ManagedClusters().Lister(), Deployments: addon.NewDeployments(h.AddOnDeploymentConfigs().Lister()),
+			Foundations: h.Foundations().Lister(), Payloads: h.Payloads().Lister(),
 		},
 		finder: &target.Finder{
-			Configs: hub.configIndexers(), Profiles: hub.profiles, Clusters: clusters.V1().ManagedClusters().Lister(),
-			Bindings: clusters.V1beta2().ManagedClusterSetBindings().Lister(), Sets: clusters.V1beta2().ManagedClusterSets().Lister(),
-			Policy: options.References, Operator: hub.operator.Present,
+			Configs: h.ConfigIndexers(), Profiles: h.ClusterProfiles(), Clusters: h.ManagedClusters().Lister(),
+			Bindings: h.ManagedClusterSetBindings().Lister(), Sets: h.ManagedClusterSets().Lister(),
+			Policy: options.References, Trust: options.Trust, Operator: h.KnativeOperator().Present,
 		},
 	}
+	if options.Direct.LocalInstalls {
+		s.otherManager = knative.IsLocal
+	}
+	s.metrics = metrics.New(metrics.Sources{
+		Configs: h.ConfigIndexers(), AddOns: h.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: h.Foundations().Informer().GetIndexer(),
+		Versions: renderer, PerCluster: options.ClusterMetrics,
+		CountConnections: func() map[string]int { return s.withoutAgent.sessions.CountConnections() },
+	})
+	options.Direct.Access.PluginResult = s.metrics.RecordCredential
 	var err error
 	if s.withoutAgent, err = newWithoutAgent(s, options); err != nil {
 		return err
 	}
-	if err := s.framework(); err != nil {
+	if err := s.addFramework(); err != nil {
 		return err
 	}
 	for _, c := range api.Components() {
-		if err := errors.Join(s.revisions(c), s.pin(c, renderer), s.install(c), s.direct(c)); err != nil {
+		if err := errors.Join(addConfiguration(mgr, h.Configuration(c), renderer, s.otherManager), s.addKnative(c)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(s.repair(), s.foundation(), s.guard(options.MaxRemoval), s.scores(renderer))
+	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.metrics.Register(ctrlmetrics.Registry))
 }
 
-// revisions records what a rollout may refer to, and goes back to it.
-func (s *setup) revisions(c api.Component) error {
-	hub, informer := s.hub, s.hub.revisionInformer()
-	recorder := &revisions.Reconciler{
-		Component: c, Configs: hub.Configs()[c], Revisions: informer.GetIndexer(), References: hub.references(), Client: hub.RevisionClient,
+// addKnative adds the controller of KnativeServings or KnativeEventings.
+func (s *setup) addKnative(c api.Component) error {
+	hub := s.hub
+	if err := hub.Configs(c).Informer().AddIndexers(target.Indexers()); err != nil {
+		return fmt.Errorf("cannot index %ss: %w", c.Kind(), err)
 	}
-	back := &rollback.Reconciler{
-		Component: c, Configs: hub.Configs()[c], Revisions: informer.GetIndexer(), References: hub.references(), Client: hub.ConfigClient,
-		Events: s.events(), Operator: hub.operator.Present,
+	r := &knative.Reconciler{
+		Component: c, Configs: hub.Configs(c).Lister(), Finder: s.finder, OtherManager: s.otherManager,
+		Deliveries: []knative.Delivery{s.newDirectDelivery(c), s.newManifestWorkDelivery(c)},
+		Fleet: &knative.FleetStatus{
+			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Versions: s.bundles, Clock: clock.RealClock{},
+		},
+		Status: &knative.StatusWriter{Component: c, Client: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{}, ReadyAfter: s.metrics.RecordReady},
 	}
-	return errors.Join(
-		recorder.SetupWithManager(s.mgr, hub.configInformers()[c], informer),
-		back.SetupWithManager(s.mgr, hub.configInformers()[c], informer),
-	)
+	return r.SetupWithManager(s.mgr, hub, s.withoutAgent.requests[c], s.withoutAgent.changed[c])
 }
 
-func (s *setup) pin(c api.Component, renderer *render.Renderer) error {
-	r := &pin.Reconciler{
-		Component: c, Lister: s.hub.Configs()[c], Client: s.hub.ConfigClient, Versions: renderer,
-		Revisions: &revision.Pins{Component: c, Revisions: s.hub.revisionInformer().GetIndexer(), References: s.hub.references()},
-		Operator:  s.hub.operator.Present,
-	}
-	return r.SetupWithManager(s.mgr, s.hub.configInformers()[c])
-}
-
-func (s *setup) install(c api.Component) error {
-	hub, addOns, clusters := s.hub, s.hub.addOns.Addon().V1beta1(), s.hub.clusters.Cluster()
-	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
-	r := &install.Reconciler{
+func (s *setup) newManifestWorkDelivery(c api.Component) *knative.ManifestWork {
+	hub := s.hub
+	return &knative.ManifestWork{
 		Component: c, Finder: s.finder, Bundles: s.bundles, Pauses: s.bundles.Source,
-		Configs: hub.Configs()[c], AddOns: addOns.ManagedClusterAddOns().Lister(), Definitions: addOns.ClusterManagementAddOns().Lister(),
-		Foundations: foundations.Lister(), Payloads: payloads.Lister(),
-		AddOnsByConfig: addOns.ManagedClusterAddOns().Informer().GetIndexer(),
-		ConfigClient:   hub.ConfigClient, AddOnClient: hub.AddOnClient, Events: s.events(), Clock: clock.RealClock{},
-		Elsewhere: s.withoutAgent.clusters.Serves,
+		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(),
+		Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(),
+		Revisions: hub.ControllerRevisions().Informer().GetIndexer(), ConfigClient: hub.Clients.Configs, AddOnClient: hub.Clients.AddOns,
+		Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
-	return r.SetupWithManager(s.mgr, install.Informers{
-		Configs: hub.configInformers()[c], AddOns: addOns.ManagedClusterAddOns().Informer(),
-		Definitions: addOns.ClusterManagementAddOns().Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
-		Clusters: clusters.V1().ManagedClusters().Informer(), Profiles: hub.profiles.informer(),
-		Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(), Sets: clusters.V1beta2().ManagedClusterSets().Informer(),
-		Operators: hub.operator.informer(), Revisions: hub.revisionInformer(), Deployments: hub.deploymentConfigs().Informer(),
-	})
 }
 
-func (s *setup) repair() error {
-	payloads := s.hub.payloads.Work().V1().ManifestWorks()
-	r := &repair.Reconciler{
-		AddOns: s.hub.addOns.Addon().V1beta1().ManagedClusterAddOns().Lister(), Payloads: payloads.Lister(), WorkClient: s.hub.WorkClient,
-		Bundles: s.bundles, Events: s.events(), Clock: clock.RealClock{}, Pauses: repair.NewPauses(),
+func (s *setup) addManagedClusterAddOn() error {
+	hub, addOns, definitions := s.hub, s.hub.ManagedClusterAddOns(), s.hub.ClusterManagementAddOns()
+	foundations, payloads := hub.Foundations(), hub.Payloads()
+	r := &managedclusteraddon.Reconciler{
+		AddOns: addOns.Lister(), Clusters: hub.ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
+		AddOnClient: hub.Clients.AddOns, WorkClient: hub.Clients.Works,
+		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Permissions: s.finder, Executor: s.executor, Events: s.eventRecorder(), Trigger: s.trigger,
+		Revisions: hub.ControllerRevisions().Informer().GetIndexer(), RevisionClient: hub.Clients.Kube,
+		Granter: &revision.Granter{Definitions: definitions.Lister(), Decisions: hub.PlacementDecisions().Lister()},
+		Hub:     s.withoutAgent.hub.UID, Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(), Configs: hub.ConfigIndexers(),
 	}
-	return r.SetupWithManager(s.mgr, payloads.Informer())
+	drift := &managedclusteraddon.DriftReconciler{
+		AddOns: addOns.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(), WorkClient: hub.Clients.Works, Bundles: s.bundles,
+		Events: r.Events, Clock: r.Clock, Backoff: managedclusteraddon.NewRepairBackoff(),
+	}
+	return errors.Join(drift.SetupWithManager(s.mgr, hub), r.SetupWithManager(s.mgr, hub))
 }
 
-func (s *setup) foundation() error {
-	hub, clusters := s.hub, s.hub.clusters.Cluster()
-	addOns, foundations := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.foundations.Work().V1().ManifestWorks()
-	payloads := hub.payloads.Work().V1().ManifestWorks()
-	r := &foundation.Reconciler{
-		AddOns: addOns.Lister(), Clusters: clusters.V1().ManagedClusters().Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
-		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient,
-		Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Adoptions: s.bundles.Source, Events: s.events(), Trigger: s.trigger,
-		Hub: s.withoutAgent.hub.UID, Clock: clock.RealClock{}, AddOnsByConfig: addOns.Informer().GetIndexer(), Configs: hub.configIndexers(),
-	}
-	return r.SetupWithManager(s.mgr, foundation.Informers{
-		AddOns: addOns.Informer(), Clusters: clusters.V1().ManagedClusters().Informer(),
-		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
-		Profiles: hub.profiles.informer(), Bindings: clusters.V1beta2().ManagedClusterSetBindings().Informer(),
-		Sets: clusters.V1beta2().ManagedClusterSets().Informer(), Operators: hub.operator.informer(),
-		Revisions: hub.revisionInformer(), Deployments: hub.deploymentConfigs().Informer(),
-	})
-}
-
-func (s *setup) guard(maxRemoval intstr.IntOrString) error {
-	hub, addOns, clusters := s.hub, s.hub.addOns.Addon().V1beta1(), s.hub.clusters.Cluster()
-	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
-	held, err := guard.NewGauge(metrics.Registry)
+func (s *setup) addRemovalGuard(maxRemoval intstr.IntOrString) error {
+	hub, addOns, definitions := s.hub, s.hub.ManagedClusterAddOns(), s.hub.ClusterManagementAddOns()
+	foundations, payloads := hub.Foundations(), hub.Payloads()
+	held, err := removalguard.NewGauge(ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}
-	r := &guard.Reconciler{
-		AddOns: addOns.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: foundations.Informer().GetIndexer(),
-		Definitions: addOns.ClusterManagementAddOns().Lister(), Clusters: clusters.V1().ManagedClusters().Lister(),
-		Placements: clusters.V1beta1().Placements().Lister(), Decisions: clusters.V1beta1().PlacementDecisions().Lister(),
-		Configs: hub.Configs(), Payloads: payloads.Lister(),
-		AddOnClient: hub.AddOnClient, WorkClient: hub.WorkClient, Events: s.events(), Clock: clock.RealClock{},
+	r := &removalguard.Reconciler{
+		AddOns: addOns.Informer().GetIndexer(), Foundations: foundations.Informer().GetIndexer(),
+		Definitions: definitions.Lister(), Clusters: hub.ManagedClusters().Lister(),
+		Placements: hub.Placements().Lister(), Decisions: hub.PlacementDecisions().Lister(),
+		Configs: hub.ConfigListers(), Payloads: payloads.Lister(), Revisions: hub.ControllerRevisions().Informer().GetIndexer(),
+		AddOnClient: hub.Clients.AddOns, WorkClient: hub.Clients.Works, RevisionClient: hub.Clients.Kube, Events: s.eventRecorder(), Clock: clock.RealClock{},
 		MaxRemoval: maxRemoval, Held: held,
 	}
-	return r.SetupWithManager(s.mgr, guard.Informers{
-		AddOns: addOns.ManagedClusterAddOns().Informer(), Definitions: addOns.ClusterManagementAddOns().Informer(),
-		Clusters:   clusters.V1().ManagedClusters().Informer(),
-		Placements: clusters.V1beta1().Placements().Informer(), Decisions: clusters.V1beta1().PlacementDecisions().Informer(),
-		Foundations: foundations.Informer(), Payloads: payloads.Informer(), Configs: hub.configInformers(),
-	})
+	return r.SetupWithManager(s.mgr, hub)
 }
 
-func (s *setup) scores(renderer *render.Renderer) error {
-	hub, written := s.hub, s.hub.scores.Cluster().V1alpha1().AddOnPlacementScores()
-	addOns, clusters := hub.addOns.Addon().V1beta1().ManagedClusterAddOns(), hub.clusters.Cluster().V1().ManagedClusters()
-	foundations, payloads := hub.foundations.Work().V1().ManifestWorks(), hub.payloads.Work().V1().ManifestWorks()
+func (s *setup) addScores(renderer *render.Renderer) error {
+	hub := s.hub
 	r := &scores.Reconciler{
-		AddOns: addOns.Lister(), Clusters: clusters.Lister(), Foundations: foundations.Lister(), Payloads: payloads.Lister(),
-		Scores: written.Lister(), Client: hub.clusterClient, Versions: renderer, Clock: clock.RealClock{},
+		AddOns: hub.ManagedClusterAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
+		Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(), Scores: hub.AddOnPlacementScores().Lister(),
+		Client: hub.Clients.Clusters, Versions: renderer, Clock: clock.RealClock{},
 	}
-	return r.SetupWithManager(s.mgr, scores.Informers{
-		AddOns: addOns.Informer(), Clusters: clusters.Informer(), Foundations: foundations.Informer(), Payloads: payloads.Informer(),
-		Scores: written.Informer(),
-	})
+	return r.SetupWithManager(s.mgr, hub)
 }
 
-func (s *setup) events() events.EventRecorder { return s.mgr.GetEventRecorder("knative-addon") }
+func (s *setup) eventRecorder() events.EventRecorder { return s.mgr.GetEventRecorder(eventController) }

@@ -1,5 +1,5 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package delivery holds what both ways of delivery speak of: what was seen of an installation on a cluster. It is
-// pure; the packages below it read and write.
+// Package delivery holds the Observation of an installation on a cluster, in which both delivery modes report. The package
+// is pure and does not import package render; the packages below read and write.
 package delivery

@@ -7,45 +7,45 @@ import (
 	"slices"
 	"time"
 
-	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-// Observation is what was seen of a bundle on a cluster, however it came there. Its lists are in no order.
+// Observation is the state of a bundle on a cluster, for every delivery mode. The lists are unsorted.
 type Observation struct {
-	// Waiting says what delivery waits for; empty when the cluster has reported on exactly this bundle. As long as it is
-	// not empty, the rest tells of an earlier state.
+	// Waiting names the next event that delivery needs; empty when the cluster has reported on exactly this bundle. With
+	// Waiting, the other fields describe an earlier state.
 	Waiting string
-	// Blocked says what the cluster refuses that has to come before all else; empty when it does not. Waiting is not empty
-	// then.
+	// Blocked names a refusal of the cluster that stops all later objects; empty without such a refusal. Waiting is not
+	// empty then.
 	Blocked string
-	// Failed are the objects that could not be written.
+	// Failed lists the objects that could not be written.
 	Failed []Failure
-	// Workloads are the Deployments and StatefulSets that were reported.
+	// Workloads lists the reported Deployments and StatefulSets.
 	Workloads []WorkloadState
-	// Jobs are the Jobs that were reported. One that has finished and was removed is not among them.
+	// Jobs lists the reported Jobs, without Jobs that have finished and were removed.
 	Jobs []JobState
-	// FinishedJobs are those that have finished and were removed since.
-	FinishedJobs []render.JobRef
+	// FinishedJobs lists the Jobs that have finished and were removed since.
+	FinishedJobs []workload.JobRef
 }
 
 // Failure is an object that could not be written on the cluster.
 type Failure struct {
 	// Object is "Kind namespace/name".
 	Object string
-	// Cause is what the cluster or its agent says, as it stands: it is not ours, and may be long.
+	// Cause is the text of the cluster or the work agent, unchanged: foreign and of any length.
 	Cause string
-	// KindMissing tells that the cluster does not know the object's kind.
+	// KindMissing reports whether the cluster does not serve the object's kind.
 	KindMissing bool
-	// Since is when it began to fail, by the clock of the cluster.
+	// Since is the time of the first failure by the clock of the cluster.
 	Since time.Time
 }
 
-// settleTime is how long an object may fail before that is told: the agent tries again, and what an object needs often
-// comes a moment after it, as permissions do.
+// settleTime is how long an object may fail before the failure is reported: the agent tries again, and objects such as
+// permissions often arrive a moment after their users.
 const settleTime = 10 * time.Second
 
-// Settle takes failures that are too young to be told for something that is waited for. wait is after how long the first
-// of them is old enough; 0 when there is none.
+// Settle moves failures younger than settleTime from Failed to Waiting. wait is the time until the first of these failures
+// is old enough; 0 without young failures.
 func (o *Observation) Settle(now time.Time) (wait time.Duration) {
 	var young []string
 	o.Failed = slices.DeleteFunc(slices.Clone(o.Failed), func(f Failure) bool {
@@ -65,20 +65,20 @@ func (o *Observation) Settle(now time.Time) (wait time.Duration) {
 	return min(wait, settleTime) // the cluster's clock may be ahead
 }
 
-// JobState is what was last seen of a Job.
+// JobState is the last reported state of a Job.
 type JobState struct {
-	render.JobRef
+	workload.JobRef
 	Complete, Failed bool
 }
 
-// NotReady lists what of the expected workloads and Jobs is not as it should be, sorted, each with why.
-func (o *Observation) NotReady(workloads []render.Workload, jobs []render.JobRef) []string {
+// NotReady lists the expected workloads and Jobs that are not ready, sorted, each with the reason.
+func (o *Observation) NotReady(workloads []workload.Expected, jobs []workload.JobRef) []string {
 	out := append(NotRolledOut(workloads, o.Workloads), o.notComplete(jobs)...)
 	slices.Sort(out)
 	return out
 }
 
-func (o *Observation) notComplete(expected []render.JobRef) []string {
+func (o *Observation) notComplete(expected []workload.JobRef) []string {
 	var out []string
 	for _, job := range expected {
 		i := slices.IndexFunc(o.Jobs, func(s JobState) bool { return s.JobRef == job })

@@ -10,18 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 func TestNotReady(t *testing.T) {
 	const ns = "knative-serving"
-	workloads := []render.Workload{{Kind: "Deployment", Namespace: ns, Name: "webhook"}, {Kind: "StatefulSet", Namespace: ns, Name: "reply"}}
-	job := func(name string) render.JobRef { return render.JobRef{Namespace: ns, Name: name} }
-	jobs := []render.JobRef{job("cleanup"), job("migration")}
+	workloads := []workload.Expected{{Kind: "Deployment", Namespace: ns, Name: "webhook"}, {Kind: "StatefulSet", Namespace: ns, Name: "reply"}}
+	job := func(name string) workload.JobRef { return workload.JobRef{Namespace: ns, Name: name} }
+	jobs := []workload.JobRef{job("cleanup"), job("migration")}
 	running := func(kind, name string) WorkloadState {
 		return WorkloadState{
 			WorkloadKey: WorkloadKey{Kind: kind, Namespace: ns, Name: name},
-			Generation:  1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: 1,
+			State:       workload.State{Generation: 1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: 1},
 		}
 	}
 	well := []WorkloadState{running("Deployment", "webhook"), running("StatefulSet", "reply")}
@@ -32,7 +32,7 @@ func TestNotReady(t *testing.T) {
 	}{
 		"everything is as it should be": {
 			reason: "Each Job has completed, wherever that is known from.",
-			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Complete: true}}, FinishedJobs: []render.JobRef{job("migration")}},
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Complete: true}}, FinishedJobs: []workload.JobRef{job("migration")}},
 		},
 		"nothing was reported": {
 			reason: "Sorted, whatever it is.",
@@ -43,12 +43,12 @@ func TestNotReady(t *testing.T) {
 		},
 		"a Job is running": {
 			reason: "It was seen, and has neither completed nor failed.",
-			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup")}}, FinishedJobs: []render.JobRef{job("migration")}},
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup")}}, FinishedJobs: []workload.JobRef{job("migration")}},
 			want:   []string{"Job " + ns + "/cleanup: it has not completed yet"},
 		},
 		"a Job has failed": {
 			reason: "It will not complete by waiting.",
-			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Failed: true}}, FinishedJobs: []render.JobRef{job("migration")}},
+			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Failed: true}}, FinishedJobs: []workload.JobRef{job("migration")}},
 			want:   []string{"Job " + ns + "/cleanup: it has failed; see its pods, and delete it to have it run again"},
 		},
 		"a Job has completed after a failure": {
@@ -63,14 +63,14 @@ func TestNotReady(t *testing.T) {
 			reason: "They were of another version, or namespace.",
 			seen: Observation{
 				Workloads: well, Jobs: []JobState{{JobRef: job("cleanup-1.22"), Complete: true}},
-				FinishedJobs: []render.JobRef{{Namespace: "other", Name: "cleanup"}, job("migration")},
+				FinishedJobs: []workload.JobRef{{Namespace: "other", Name: "cleanup"}, job("migration")},
 			},
 			want: []string{"Job " + ns + "/cleanup: it has not completed yet"},
 		},
 		"a workload that is not expected": {
 			reason: "It is somebody else's.",
 			seen: Observation{
-				Workloads:    append(slices.Clone(well), WorkloadState{WorkloadKey: WorkloadKey{Kind: "Deployment", Namespace: ns, Name: "other"}, Desired: 3}),
+				Workloads:    append(slices.Clone(well), WorkloadState{WorkloadKey: WorkloadKey{Kind: "Deployment", Namespace: ns, Name: "other"}, State: workload.State{Desired: 3}}),
 				FinishedJobs: jobs,
 			},
 		},
@@ -106,7 +106,7 @@ func TestSettle(t *testing.T) {
 		waits  bool
 	}{
 		"nothing fails": {reason: "There is nothing to wait for."},
-		"old failure":   {reason: "It will not mend itself.", in: Observation{Failed: []Failure{failing("a", 11)}}, want: []string{"a"}},
+		"old failure":   {reason: "The failure does not end by itself.", in: Observation{Failed: []Failure{failing("a", 11)}}, want: []string{"a"}},
 		"young failure": {reason: "The agent tries again.", in: Observation{Failed: []Failure{failing("a", 4)}}, wait: 6 * time.Second, waits: true},
 		"both": {
 			reason: "What is old is told at once.", in: Observation{Failed: []Failure{failing("a", 4), failing("b", 60), failing("c", 7)}},

@@ -26,7 +26,7 @@ var benchTable = flag.Bool("bench-table", false, "print what clusters cost here 
 func BenchmarkRenderCached(b *testing.B) {
 	for component, spec := range map[api.Component]string{api.Serving: kourier, api.Eventing: "{}"} {
 		b.Run(string(component), func(b *testing.B) {
-			in, options := install(b, component, spec), DefaultOptions(Pull)
+			in, options := install(b, component, spec), DefaultOptions(api.ModeManifestWork)
 			if _, err := shared.Render(context.Background(), in, options); err != nil {
 				b.Fatal(err)
 			}
@@ -55,10 +55,10 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkRender(b *testing.B) {
 	for component, spec := range map[api.Component]string{api.Serving: kourier, api.Eventing: "{}"} {
 		b.Run(string(component), func(b *testing.B) {
-			j := job{install: install(b, component, spec), version: "1.23.0", options: DefaultOptions(Pull)}
+			j := job{install: install(b, component, spec), version: "1.23.0", options: DefaultOptions(api.ModeManifestWork)}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := shared.render(context.Background(), j); err != nil {
+				if _, err := shared.renderJob(context.Background(), j); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -81,7 +81,7 @@ func BenchmarkOperator(b *testing.B) {
 
 // A cluster whose content is known costs next to nothing, whatever the bundle weighs.
 func TestCachedRenderAllocates(t *testing.T) {
-	in, options := install(t, api.Eventing, "{}"), DefaultOptions(Pull)
+	in, options := install(t, api.Eventing, "{}"), DefaultOptions(api.ModeManifestWork)
 	render := func() {
 		if _, err := shared.Render(context.Background(), in, options); err != nil {
 			t.Error(err)
@@ -157,7 +157,7 @@ func renderOurs(list []*unstructured.Unstructured) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.Render(context.Background(), in, DefaultOptions(Pull)); err != nil {
+		if _, err := r.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork)); err != nil {
 			return err
 		}
 	}

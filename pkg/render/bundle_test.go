@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 // TestEveryBundleIsDeliverable checks what a ManifestWork and Knative demand on every bundle of the oracle's matrix.
@@ -82,8 +83,8 @@ func checkSpokeFields(t *testing.T, o Object) {
 		}
 	}
 	switch {
-	case is(o.Unstructured, "", "Secret") && o.Class != CreateOnly,
-		is(o.Unstructured, "batch", "Job") && o.Class != OncePerVersion,
+	case isKind(o.Unstructured, "", "Secret") && o.Class != CreateOnly,
+		isKind(o.Unstructured, "batch", "Job") && o.Class != OncePerVersion,
 		o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && o.Class != Update,
 		o.GroupVersionKind().Group == "apps" && o.Class != Apply,
 		o.GroupVersionKind().Group == "admissionregistration.k8s.io" && o.Class != Apply:
@@ -126,7 +127,7 @@ func checkOrder(t *testing.T, b *Bundle) {
 			service, _, _ := unstructured.NestedStringMap(w, "clientConfig", "service")
 			before(ObjectID{Kind: "Service", Namespace: service["namespace"], Name: service["name"]}, id)
 		})
-		if is(o.Unstructured, "batch", "Job") {
+		if isKind(o.Unstructured, "batch", "Job") {
 			for _, w := range b.Workloads {
 				before(ObjectID{Group: "apps", Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}, id)
 			}
@@ -143,7 +144,7 @@ func TestWorkloads(t *testing.T) {
 	hpa := func(name string) string { return "HorizontalPodAutoscaler/" + name }
 	got := bundle(t, api.Serving, kourier+"high-availability: {replicas: 3}").Workloads
 	const ns = "knative-serving"
-	want := []Workload{
+	want := []workload.Expected{
 		{Kind: "Deployment", Namespace: ns, Name: "3scale-kourier-gateway", ScaledBy: hpa("3scale-kourier-gateway")},
 		{Kind: "Deployment", Namespace: ns, Name: "activator", ScaledBy: hpa("activator")},
 		{Kind: "Deployment", Namespace: ns, Name: "autoscaler", Replicas: &three},
@@ -156,7 +157,7 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("workloads of Serving (-want +got):\n%s", diff)
 	}
 	eventing := bundle(t, api.Eventing, "source: {kafka: {enabled: true}}")
-	for _, w := range []Workload{
+	for _, w := range []workload.Expected{
 		{Kind: "Deployment", Name: "pingsource-mt-adapter", ScaledBy: "eventing-controller"},
 		{Kind: "Deployment", Name: "mt-broker-ingress", ScaledBy: hpa("broker-ingress-hpa")},
 		{Kind: "StatefulSet", Name: "kafka-source-dispatcher", ScaledBy: "kafka-controller"},
@@ -166,14 +167,14 @@ func TestWorkloads(t *testing.T) {
 		{Kind: "Deployment", Name: "kafka-webhook-eventing", Replicas: &one, Webhook: true},
 	} {
 		w.Namespace = "knative-eventing"
-		if !slices.ContainsFunc(eventing.Workloads, func(g Workload) bool { return cmp.Equal(w, g) }) {
+		if !slices.ContainsFunc(eventing.Workloads, func(g workload.Expected) bool { return cmp.Equal(w, g) }) {
 			t.Errorf("workloads of Eventing lack %+v", w)
 		}
 	}
-	jobs := []JobRef{
-		{"knative-eventing", "kafka-controller-post-install-eventing-1.23.0"},
-		{"knative-eventing", "knative-kafka-storage-version-migrator-eventing-1.23.0"},
-		{"knative-eventing", "storage-version-migration-eventing-eventing-1.23.0"},
+	jobs := []workload.JobRef{
+		{Namespace: "knative-eventing", Name: "kafka-controller-post-install-eventing-1.23.0"},
+		{Namespace: "knative-eventing", Name: "knative-kafka-storage-version-migrator-eventing-1.23.0"},
+		{Namespace: "knative-eventing", Name: "storage-version-migration-eventing-eventing-1.23.0"},
 	}
 	if diff := cmp.Diff(jobs, eventing.Jobs); diff != "" {
 		t.Errorf("jobs of Eventing (-want +got):\n%s", diff)
@@ -292,7 +293,7 @@ func TestInstallNamespace(t *testing.T) {
 	} {
 		for _, spec := range specs {
 			for _, version := range []string{"1.20", "1.21", "1.22", "1.23"} {
-				b, err := shared.Render(context.Background(), installIn(t, "edge", component, spec+"\nversion: '"+version+"'"), DefaultOptions(Pull))
+				b, err := shared.Render(context.Background(), installIn(t, "edge", component, spec+"\nversion: '"+version+"'"), DefaultOptions(api.ModeManifestWork))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,13 +7,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"sync"
+	"time"
 )
 
-// defaultCacheSize is more than the clusters of most hubs: a CR may use a value that each has for itself. Bundles that
-// differ in little share the rest.
+// defaultCacheSize exceeds the clusters of most hubs: a CR may use a value that differs for every cluster. Similar bundles
+// share most objects.
 const defaultCacheSize = 4096
 
-// key is the identity of a bundle: what it is rendered from.
+// key is the identity of a bundle: everything that a rendering depends on.
 type key struct {
 	content   [sha256.Size]byte
 	cluster   [sha256.Size]byte
@@ -21,22 +22,42 @@ type key struct {
 	version   string
 	namespace string
 	options   Options
+	// restricted reports whether the content was checked for a namespace without trust.
+	restricted bool
+	// baseline says that the bundle is what others are compared with. Such a bundle is never queued: see obtainBaseline.
+	baseline bool
 }
 
-// entry is a bundle, or why there is none. done is closed when it is known.
+// entry is a bundle, or the error of the rendering. done is closed when either is known.
 type entry struct {
 	key    key
+	owner  *namespaceShare
+	at     *list.Element // in the owner's entries
+	cost   int
 	done   chan struct{}
 	bundle *Bundle
 	err    error
 }
 
-// bundles keeps the bundles that were used last. A bundle is rendered by the first who asks for it; others wait.
+// namespaceShare is the part of the cache for the resources of one namespace.
+type namespaceShare struct {
+	namespace string
+	cost      int
+	used      *list.List // of *entry, last used first
+}
+
+// bundles keeps the bundles that were used last. The first request of a bundle starts the rendering; all callers wait, and
+// a caller that stops waiting stops no rendering. When the cache is full, the namespace with the most expensive entries
+// loses a bundle, so that a tenant with many resources evicts bundles of the same tenant.
 type bundles struct {
-	mu    sync.Mutex
-	size  int
-	byKey map[key]*list.Element
-	used  *list.List // of *entry, last used first
+	queue  *queue
+	budget time.Duration
+
+	mu             sync.Mutex
+	size, capacity int // entries, and bytes
+	cost           int
+	byKey          map[key]*entry
+	shares         map[string]*namespaceShare
 
 	hits, misses uint64
 }
@@ -45,15 +66,41 @@ func newBundles(size int) *bundles {
 	if size <= 0 {
 		size = defaultCacheSize
 	}
-	return &bundles{size: size, byKey: map[key]*list.Element{}, used: list.New()}
+	return &bundles{
+		queue: newQueue(), budget: maxRenderTime, size: size, capacity: maxCacheBytes,
+		byKey: map[key]*entry{}, shares: map[string]*namespaceShare{},
+	}
 }
 
-// get is the bundle of k. Failures are kept too: the same content fails in the same way.
-func (b *bundles) get(ctx context.Context, k key, render func() (*Bundle, error)) (*Bundle, error) {
-	e, mine := b.claim(k)
+// rendering makes a bundle. The rendering calls begin when it holds the lock around the Knative Operator's functions: the
+// time limit counts from then on.
+type rendering func(ctx context.Context, begin func()) (*Bundle, error)
+
+// startRendering returns the entry of k for a resource of the namespace. Errors are kept, too: equal content fails equally.
+func (b *bundles) startRendering(namespace string, k key, render rendering) *entry {
+	e, mine := b.claimEntry(namespace, k)
 	if mine {
-		defer close(e.done)
-		e.bundle, e.err = render()
+		b.queue.submitTask(namespace, func() { b.runRendering(e, render) })
+	}
+	return e
+}
+
+// obtainBaseline returns the bundle of a baseline to a rendering that compares with the baseline. The first rendering that
+// asks renders the baseline in its own place of the queue: a rendering that waited for another place could wait for itself.
+func (b *bundles) obtainBaseline(ctx context.Context, namespace string, k key, render rendering) (*Bundle, error) {
+	k.baseline = true
+	e, mine := b.claimEntry(namespace, k)
+	if mine {
+		// Other renderings use the result: a rendering that runs out of time is no reason to fail the others.
+		bundle, err := renderSafely(context.WithoutCancel(ctx), render, nil)
+		b.settleEntry(e, bundle, err)
+	}
+	return e.awaitBundle(ctx)
+}
+
+// awaitBundle returns the result of the entry, or the cause of a context that ends before.
+func (e *entry) awaitBundle(ctx context.Context) (*Bundle, error) {
+	if e.isSettled() {
 		return e.bundle, e.err
 	}
 	select {
@@ -64,33 +111,133 @@ func (b *bundles) get(ctx context.Context, k key, render func() (*Bundle, error)
 	}
 }
 
-func (b *bundles) claim(k key) (e *entry, mine bool) {
+// runRendering renders a bundle. After the time limit the callers get an error at once, and the rendering keeps its place
+// in the queue until the rendering has noticed, so that abandoned renderings cannot pile up.
+func (b *bundles) runRendering(e *entry, render rendering) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	timeout := newError(ReasonRenderTimeout, "rendering was given up after %s: use fewer and smaller spec.patches, spec.config and manifests; "+
+		"the resource is rendered again when it changes", b.budget)
+	timer := time.AfterFunc(b.budget, func() {
+		cancel(timeout)
+		b.settleEntry(e, nil, timeout)
+	})
+	defer timer.Stop()
+	bundle, err := renderSafely(ctx, render, func() { timer.Reset(b.budget) })
+	b.settleEntry(e, bundle, err)
+}
+
+// renderSafely turns a panic into an error: the next caller would otherwise get a bundle that is nil.
+func renderSafely(ctx context.Context, render rendering, begin func()) (bundle *Bundle, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			bundle, err = nil, newError(ReasonInternal, "rendering failed on input that it does not expect (%v): "+
+				"check the part of the spec that was changed last", cause)
+		}
+	}()
+	return render(ctx, begin)
+}
+
+func (b *bundles) claimEntry(namespace string, k key) (e *entry, mine bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at, found := b.byKey[k]; found {
+	if e, found := b.byKey[k]; found {
 		b.hits++
-		b.used.MoveToFront(at)
-		return at.Value.(*entry), false
+		e.owner.used.MoveToFront(e.at)
+		return e, false
 	}
 	b.misses++
-	e = &entry{key: k, done: make(chan struct{})}
-	b.byKey[k] = b.used.PushFront(e)
-	for b.used.Len() > b.size {
-		oldest := b.used.Back()
-		b.used.Remove(oldest)
-		delete(b.byKey, oldest.Value.(*entry).key)
+	s := b.shares[namespace]
+	if s == nil {
+		s = &namespaceShare{namespace: namespace, used: list.New()}
+		b.shares[namespace] = s
 	}
+	e = &entry{key: k, owner: s, done: make(chan struct{})}
+	e.at = s.used.PushFront(e)
+	b.byKey[k] = e
+	b.chargeEntry(e, entryBytes)
+	b.evictEntries()
 	return e, true
 }
 
-// CacheStats count what Render found and what it rendered.
+// settleEntry records the result of an entry. Only the first call counts.
+func (b *bundles) settleEntry(e *entry, bundle *Bundle, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.isSettled() {
+		return
+	}
+	e.bundle, e.err = bundle, err
+	close(e.done)
+	if bundle != nil {
+		b.chargeEntry(e, bundle.unshared)
+	}
+	b.evictEntries()
+}
+
+func (e *entry) isSettled() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *bundles) chargeEntry(e *entry, cost int) {
+	e.cost += cost
+	e.owner.cost += cost
+	b.cost += cost
+}
+
+// evictEntries removes entries until the cache is within the bounds. An entry in rendering stays: callers wait for the
+// bundle.
+func (b *bundles) evictEntries() {
+	for len(b.byKey) > b.size || b.cost > b.capacity {
+		victim := b.findVictim()
+		if victim == nil {
+			return
+		}
+		b.chargeEntry(victim, -victim.cost)
+		victim.owner.used.Remove(victim.at)
+		delete(b.byKey, victim.key)
+		if victim.owner.used.Len() == 0 {
+			delete(b.shares, victim.owner.namespace)
+		}
+	}
+}
+
+// findVictim returns the least recently used entry of the namespace with the most expensive entries.
+func (b *bundles) findVictim() *entry {
+	var out *entry
+	for _, s := range b.shares {
+		if out != nil && (s.cost < out.owner.cost || s.cost == out.owner.cost && s.namespace > out.owner.namespace) {
+			continue
+		}
+		if oldest := s.oldestEntry(); oldest != nil {
+			out = oldest
+		}
+	}
+	return out
+}
+
+func (s *namespaceShare) oldestEntry() *entry {
+	for at := s.used.Back(); at != nil; at = at.Prev() {
+		if e, ok := at.Value.(*entry); ok && e.isSettled() {
+			return e
+		}
+	}
+	return nil
+}
+
+// CacheStats counts the requests that the cache answered and the renderings.
 type CacheStats struct {
 	Hits, Misses uint64
 	Bundles      int
 }
 
-func (b *bundles) stats() CacheStats {
+func (b *bundles) readStats() CacheStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return CacheStats{Hits: b.hits, Misses: b.misses, Bundles: b.used.Len()}
+	return CacheStats{Hits: b.hits, Misses: b.misses, Bundles: len(b.byKey)}
 }

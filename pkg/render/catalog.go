@@ -17,7 +17,7 @@ import (
 
 const latest = "latest"
 
-// catalog is what a directory of release manifests has. It is read once.
+// catalog lists the content of a directory of release manifests, which is read once.
 type catalog struct {
 	dir      string
 	versions map[api.Component][]string // newest first
@@ -26,13 +26,13 @@ type catalog struct {
 func readCatalog(dir string) (*catalog, error) {
 	c := &catalog{dir: dir, versions: map[api.Component][]string{}}
 	if strings.Contains(dir, ",") {
-		return nil, refuse(ReasonReleasesMissing, "cannot use release directory %q: its name has a comma", dir)
+		return nil, newError(ReasonReleasesMissing, "cannot use release directory %q: its name has a comma", dir)
 	}
 	for _, component := range api.Components() {
-		names, err := directories(filepath.Join(dir, string(component)))
+		names, err := listDirectories(filepath.Join(dir, string(component)))
 		if err != nil || len(names) == 0 {
-			return nil, refuse(ReasonReleasesMissing, "cannot read releases of %s in %q: %w", component, dir,
-				errors.Join(err, errEmpty(names)))
+			return nil, newError(ReasonReleasesMissing, "cannot read releases of %s in %q: %w", component, dir,
+				errors.Join(err, newEmptyError(names)))
 		}
 		slices.SortFunc(names, func(a, b string) int { return -semver.Compare("v"+a, "v"+b) })
 		c.versions[component] = names
@@ -40,14 +40,14 @@ func readCatalog(dir string) (*catalog, error) {
 	return c, nil
 }
 
-func errEmpty(names []string) error {
+func newEmptyError(names []string) error {
 	if len(names) == 0 {
 		return fs.ErrNotExist
 	}
 	return nil
 }
 
-func directories(path string) ([]string, error) {
+func listDirectories(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
@@ -61,20 +61,20 @@ func directories(path string) ([]string, error) {
 	return names, nil
 }
 
-// has tells whether the catalog has a directory, given as elements below its root.
-func (c *catalog) has(elements ...string) bool {
+// hasDirectory reports whether the catalog has a directory, given as elements below the root.
+func (c *catalog) hasDirectory(elements ...string) bool {
 	info, err := os.Stat(filepath.Join(append([]string{c.dir}, elements...)...))
 	return err == nil && info.IsDir()
 }
 
-// below are the names of the directories below a directory of the catalog.
-func (c *catalog) below(elements ...string) ([]string, error) {
-	return directories(filepath.Join(append([]string{c.dir}, elements...)...))
+// listBelow returns the names of the directories below a directory of the catalog.
+func (c *catalog) listBelow(elements ...string) ([]string, error) {
+	return listDirectories(filepath.Join(append([]string{c.dir}, elements...)...))
 }
 
-// resolve turns spec.version into the version that is rendered: "" and "latest" mean the newest bundled one, "X.Y" the
-// newest of that minor, "X.Y.Z" itself. With spec.manifests the version only names what the user brings along.
-func (c *catalog) resolve(component api.Component, version string, ownManifests bool) (string, error) {
+// resolveVersion turns spec.version into the version to render: "" and "latest" mean the newest bundled version, "X.Y" the
+// newest of that minor, "X.Y.Z" itself. With spec.manifests the version only names the user's manifests.
+func (c *catalog) resolveVersion(component api.Component, version string, ownManifests bool) (string, error) {
 	bundled := c.versions[component]
 	switch {
 	case strings.EqualFold(version, latest):
@@ -96,17 +96,17 @@ func (c *catalog) resolve(component api.Component, version string, ownManifests 
 			}
 		}
 	}
-	return "", refuse(ReasonUnknownVersion, "version %q of %s is not bundled: set spec.version to one of %s, "+
+	return "", newError(ReasonUnknownVersion, "version %q of %s is not bundled: set spec.version to one of %s, "+
 		"to a minor of them, or leave it empty", version, component, strings.Join(bundled, ", "))
 }
 
 func ownVersion(version string) (string, error) {
 	if version == "" {
-		return "", refuse(ReasonInvalidSpec, "spec.manifests needs spec.version: set it to the version of the manifests")
+		return "", newError(ReasonInvalidSpec, "spec.manifests needs spec.version: set it to the version of the manifests")
 	}
 	v := "v" + strings.TrimPrefix(version, "v")
 	if !semver.IsValid(v) || strings.Count(semver.Canonical(v), ".") < 2 || !strings.Contains(version, ".") {
-		return "", refuse(ReasonInvalidSpec, "spec.version %q is no version: set it to the version of spec.manifests, "+
+		return "", newError(ReasonInvalidSpec, "spec.version %q is no version: set it to the version of spec.manifests, "+
 			"as in \"1.23.0\"", version)
 	}
 	return version, nil

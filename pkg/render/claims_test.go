@@ -16,25 +16,25 @@ func TestClaims(t *testing.T) {
 	for name, tc := range map[string]struct {
 		component api.Component
 		spec      string
-		mode      Mode
+		mode      api.DeliveryMode
 		want      map[string]string
 	}{
 		"Serving claims its version and its ingress": {
-			component: api.Serving, spec: "version: '1.22'\ningress: {kourier: {enabled: true}}", mode: Pull,
+			component: api.Serving, spec: "version: '1.22'\ningress: {kourier: {enabled: true}}", mode: api.ModeManifestWork,
 			want: map[string]string{api.ServingVersionClaim: "1.22.1", api.IngressClaim: "kourier"},
 		},
 		"several ingresses are one value that a Placement can compare with": {
-			component: api.Serving, spec: "version: 1.23.0\ningress: {kourier: {enabled: true}, gateway-api: {enabled: true}, contour: {enabled: true}}", mode: Pull,
+			component: api.Serving, spec: "version: 1.23.0\ningress: {kourier: {enabled: true}, gateway-api: {enabled: true}, contour: {enabled: true}}", mode: api.ModeManifestWork,
 			want: map[string]string{api.ServingVersionClaim: "1.23.0", api.IngressClaim: "contour_gateway-api_kourier"},
 		},
 		"without ingress there is no claim of one": {
-			component: api.Serving, spec: "version: 1.23.0\ningress: {}", mode: Pull, want: map[string]string{api.ServingVersionClaim: "1.23.0"},
+			component: api.Serving, spec: "version: 1.23.0\ningress: {}", mode: api.ModeManifestWork, want: map[string]string{api.ServingVersionClaim: "1.23.0"},
 		},
 		"Eventing claims its version": {
-			component: api.Eventing, spec: "version: 1.23.0", mode: Pull, want: map[string]string{api.EventingVersionClaim: "1.23.0"},
+			component: api.Eventing, spec: "version: 1.23.0", mode: api.ModeManifestWork, want: map[string]string{api.EventingVersionClaim: "1.23.0"},
 		},
 		"a cluster that OCM does not manage claims nothing": {
-			component: api.Serving, spec: "version: 1.23.0\ningress: {kourier: {enabled: true}}", mode: Push, want: map[string]string{},
+			component: api.Serving, spec: "version: 1.23.0\ningress: {kourier: {enabled: true}}", mode: api.ModeDirect, want: map[string]string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

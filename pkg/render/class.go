@@ -6,43 +6,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Class says how an object is kept on a spoke. What deviates from it breaks Knative: docs/rendering.md says how.
+// Class is the strategy that keeps an object on a cluster. Any other strategy breaks Knative; docs/rendering.md has the
+// reasons.
 type Class string
 
 const (
-	// Apply is server-side apply with force, whenever it changes and to repair drift. Fields that are not in the object
-	// belong to the spoke.
+	// Apply is server-side apply with force, after every change and to repair drift. Fields that the object lacks belong to
+	// the cluster.
 	Apply Class = "Apply"
-	// Update replaces the object where it differs. Nothing on the spoke writes to these objects, but for the rules of
-	// aggregated ClusterRoles, which must survive an update. No bundled version changes the roleRef of a binding, which no
-	// update can.
+	// Update replaces the object when the cluster's object differs. The cluster writes none of these objects except the
+	// rules of aggregated ClusterRoles, which must survive an update. No bundled version changes the roleRef of a binding;
+	// an update could not.
 	Update Class = "Update"
-	// CreateOnly creates the object when it is absent and never writes to it again: the spoke fills it.
+	// CreateOnly creates an absent object and never writes the object again: the cluster fills the fields.
 	CreateOnly Class = "CreateOnly"
-	// OncePerVersion creates the object, a Job, once: not again after it has finished and was removed, and never as an
-	// update, since a Job cannot be changed. Its name has the version.
+	// OncePerVersion creates a Job once: not again after the Job has finished and was removed, and never as an update,
+	// since a Job is immutable. The name of the Job contains the version.
 	OncePerVersion Class = "OncePerVersion"
 )
 
-// classify is the strategy of an object, and whether it is orphaned on removal.
-func (d *draft) classify(u *unstructured.Unstructured) (Class, bool) {
-	gvk := u.GroupVersionKind()
-	switch {
-	case isFoundation(u):
-		return Apply, true
-	case gvk.Group == "batch" && gvk.Kind == "Job":
-		return OncePerVersion, false
-	case gvk.Group == "rbac.authorization.k8s.io", gvk.Group == "" && gvk.Kind == "ServiceAccount":
-		return Update, false
-	case gvk.Group == "" && gvk.Kind == "Secret" && !(d.users[idOf(u)] && hasSecretData(u)):
-		return CreateOnly, false
-	default:
-		return Apply, false
+// classOf returns the class of an object, which differs from that of its kind where a user fills a Secret.
+func (d *draft) classOf(u *unstructured.Unstructured) Class {
+	class := kindOf(u).Class
+	if class == CreateOnly && d.users[objectIDOf(u)] && hasSecretData(u) {
+		return Apply
 	}
+	return class
 }
 
-// hasSecretData tells whether a Secret says anything. Knative's releases ship Secrets that say nothing, or placeholders,
-// and expect somebody on the cluster to fill them.
+// hasSecretData reports whether a Secret has a value. Knative's releases ship Secrets that are empty or hold placeholders;
+// Knative or a user of the cluster fills these Secrets.
 func hasSecretData(u *unstructured.Unstructured) bool {
 	for _, field := range []string{"data", "stringData"} {
 		data, _, _ := unstructured.NestedMap(u.Object, field)
@@ -55,8 +48,5 @@ func hasSecretData(u *unstructured.Unstructured) bool {
 	return false
 }
 
-func isFoundation(u *unstructured.Unstructured) bool {
-	gvk := u.GroupVersionKind()
-	return gvk.Group == "" && gvk.Kind == "Namespace" ||
-		gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
-}
+// isFoundation reports whether an object outlives an installation.
+func isFoundation(u *unstructured.Unstructured) bool { return kindOf(u).Orphan }

@@ -19,7 +19,7 @@ import (
 // TestConcurrent renders different resources of both kinds from 32 goroutines, while others decode and read the same
 // ones. Each gets what it would get alone, and each content is rendered once.
 func TestConcurrent(t *testing.T) {
-	r, err := New(Config{ReleasesDir: shared.catalog.dir})
+	r, err := New(Config{ReleasesDir: shared.catalog.dir, Trust: trustAll()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func renderAndRead(r *Renderer, u *unstructured.Unstructured, digest string) err
 	if err != nil {
 		return err
 	}
-	b, err := r.Render(context.Background(), in, DefaultOptions(Pull))
+	b, err := r.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ namespace: {labels: {q: r, s: t}, annotations: {u: v, w: x}}`,
 			if round == 3 {
 				forgetParsed()
 			}
-			r, err := New(Config{ReleasesDir: shared.catalog.dir})
+			r, err := New(Config{ReleasesDir: shared.catalog.dir, Trust: trustAll()})
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := r.Render(context.Background(), install(t, component, text), DefaultOptions(Pull))
+			b, err := r.Render(context.Background(), install(t, component, text), DefaultOptions(api.ModeManifestWork))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ namespace: {labels: {q: r, s: t}, annotations: {u: v, w: x}}`,
 
 // Bundles share what they have in common, and what no bundle has any more is gone.
 func TestObjectStore(t *testing.T) {
-	r, err := New(Config{ReleasesDir: shared.catalog.dir, CacheSize: 2})
+	r, err := New(Config{ReleasesDir: shared.catalog.dir, CacheSize: 2, Trust: trustAll()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestObjectStore(t *testing.T) {
 	render := func(n int) *Bundle {
 		t.Helper()
 		in := install(t, api.Serving, fmt.Sprintf("%sconfig: {autoscaler: {n: '%d'}}", kourier, n))
-		b, err := r.Render(context.Background(), in, DefaultOptions(Pull))
+		b, err := r.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,12 +138,12 @@ func TestObjectStore(t *testing.T) {
 		render(n)
 	}
 	for range 100 {
-		if runtime.GC(); r.store.size() <= objects+3 {
+		if runtime.GC(); r.store.countObjects() <= objects+3 {
 			break
 		}
 		time.Sleep(time.Millisecond) // cleanups run beside the collector
 	}
-	if n := r.store.size(); n > objects+3 {
+	if n := r.store.countObjects(); n > objects+3 {
 		t.Errorf("%d objects are kept, want those of the four bundles in use: at most %d", n, objects+3)
 	}
 	runtime.KeepAlive(first)
@@ -157,13 +157,14 @@ func TestBundles(t *testing.T) {
 	rendered := map[string]int{}
 	boom := errors.New("boom")
 	get := func(version string) error {
-		_, err := b.get(ctx, key{version: version}, func() (*Bundle, error) {
+		//nolint:contextcheck // a rendering outlives its first caller
+		_, err := b.startRendering("", key{version: version}, func(context.Context, func()) (*Bundle, error) {
 			rendered[version]++
 			if version == "broken" {
 				return nil, boom
 			}
 			return &Bundle{Version: version}, nil
-		})
+		}).awaitBundle(ctx)
 		return err
 	}
 	for _, version := range []string{"a", "b", "a", "c", "a", "b"} {
@@ -182,7 +183,7 @@ func TestBundles(t *testing.T) {
 	if rendered["broken"] != 1 {
 		t.Errorf("the same content failed %d times", rendered["broken"])
 	}
-	if s := b.stats(); s.Bundles != 2 {
+	if s := b.readStats(); s.Bundles != 2 {
 		t.Errorf("%d bundles are kept, want 2", s.Bundles)
 	}
 }
@@ -193,24 +194,24 @@ func TestBundlesWait(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.get(context.Background(), key{}, func() (*Bundle, error) {
+		_, err := b.startRendering("", key{}, func(context.Context, func()) (*Bundle, error) {
 			close(started)
 			<-finish
 			return &Bundle{}, nil
-		})
+		}).awaitBundle(context.Background())
 		done <- err
 	}()
 	<-started
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := b.get(ctx, key{}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := b.startRendering("", key{}, nil).awaitBundle(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("get: %v, want the deadline of its caller", err)
 	}
 	close(finish)
 	if err := <-done; err != nil {
 		t.Errorf("the first caller: %v", err)
 	}
-	if bundle, err := b.get(context.Background(), key{}, nil); err != nil || bundle == nil {
+	if bundle, err := b.startRendering("", key{}, nil).awaitBundle(context.Background()); err != nil || bundle == nil {
 		t.Errorf("get after it: %v", err)
 	}
 }

@@ -27,10 +27,9 @@ import (
 
 const crVersion = "v1beta1"
 
-// Decode reads a KnativeServing or KnativeEventing as users write it. Besides the operator's own fields it knows
-// spec.namespaceConfiguration, the name under which the documentation has spec.namespace, and spec.patches. A field
-// that it does not know is an error: leaving it out in silence would install something else than was asked for.
-// u is not changed.
+// Decode reads a KnativeServing or KnativeEventing as users write the resource. Besides the operator's own fields, Decode
+// accepts spec.namespaceConfiguration, the documentation's name of spec.namespace, and spec.patches. An unknown field is an
+// error: a silently ignored field would install another configuration than the user requested. Decode does not change u.
 func Decode(u *unstructured.Unstructured) (*Install, error) {
 	component, err := componentOf(u)
 	if err != nil {
@@ -39,7 +38,10 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	what := fmt.Sprintf("%s %q", component.Kind(), objectName(u.GetNamespace(), u.GetName()))
 	spec, err := specOf(u)
 	if err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+	}
+	if fault := checkSpecBounds(spec); fault != nil {
+		return nil, newError(ReasonTooLarge, "cannot decode %s: %w", what, fault)
 	}
 	in := &Install{component: component, name: u.GetName(), namespace: u.GetNamespace()}
 	in.deletion = u.GetAnnotations()[api.DeletionPolicyAnnotation]
@@ -48,18 +50,21 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	}
 	in.installed, _, _ = unstructured.NestedString(u.Object, "status", "version")
 	if in.patches, err = takePatches(spec); err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(reasonWithDefault(err, ReasonInvalidSpec), "cannot decode %s: %w", what, err)
 	}
 	if err := takeNamespaceAlias(spec); err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if in.references, in.mentioned, err = referencesOf(spec); err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if err := in.setSpec(spec); err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
-	in.content = in.sum()
+	if err := checkConfigYAML(in.componentSpec()); err != nil {
+		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+	}
+	in.content = in.contentHash()
 	return in, nil
 }
 
@@ -69,11 +74,11 @@ func componentOf(u *unstructured.Unstructured) (api.Component, error) {
 			return c, nil
 		}
 	}
-	return "", refuse(ReasonInvalidSpec, "cannot decode %s %q of %s: want KnativeServing or KnativeEventing of %s/%s",
+	return "", newError(ReasonInvalidSpec, "cannot decode %s %q of %s: want KnativeServing or KnativeEventing of %s/%s",
 		u.GetKind(), objectName(u.GetNamespace(), u.GetName()), u.GetAPIVersion(), api.Group, crVersion)
 }
 
-// specOf is a shallow copy of the spec; an absent spec is an empty one.
+// specOf returns a shallow copy of the spec; an empty map for an absent spec.
 func specOf(u *unstructured.Unstructured) (map[string]any, error) {
 	value, found := u.Object["spec"]
 	if !found || value == nil {
@@ -101,7 +106,7 @@ func takeNamespaceAlias(spec map[string]any) error {
 	return nil
 }
 
-// setSpec decodes spec into the operator's types and sets aside what is no part of a bundle.
+// setSpec decodes spec into the operator's types and sets aside the fields that do not affect a bundle.
 func (i *Install) setSpec(spec map[string]any) error {
 	meta := metav1.ObjectMeta{Name: i.name, Namespace: i.target}
 	var common *base.CommonSpec
@@ -154,8 +159,8 @@ func objectName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// DecodeYAML reads every KnativeServing and KnativeEventing of a YAML stream, in order. Any other object is an error,
-// and so is a key that stands twice.
+// DecodeYAML reads every KnativeServing and KnativeEventing of a YAML stream, in order. Any other object and any repeated
+// key is an error.
 func DecodeYAML(data []byte) ([]*Install, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var out []*Install
@@ -165,11 +170,11 @@ func DecodeYAML(data []byte) ([]*Install, error) {
 			break
 		}
 		if err != nil {
-			return nil, refuse(ReasonInvalidSpec, "cannot read YAML: %w", err)
+			return nil, newError(ReasonInvalidSpec, "cannot read YAML: %w", err)
 		}
 		u := &unstructured.Unstructured{}
 		if err := yaml.UnmarshalStrict(document, &u.Object); err != nil {
-			return nil, refuse(ReasonInvalidSpec, "cannot read YAML: %w", err)
+			return nil, newError(ReasonInvalidSpec, "cannot read YAML: %w", err)
 		}
 		if len(u.Object) == 0 {
 			continue
@@ -181,7 +186,7 @@ func DecodeYAML(data []byte) ([]*Install, error) {
 		out = append(out, in)
 	}
 	if len(out) == 0 {
-		return nil, refuse(ReasonInvalidSpec, "cannot read YAML: it has no KnativeServing and no KnativeEventing")
+		return nil, newError(ReasonInvalidSpec, "cannot read YAML: it has no KnativeServing and no KnativeEventing")
 	}
 	return out, nil
 }

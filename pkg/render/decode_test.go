@@ -100,7 +100,7 @@ namespaceConfiguration: {labels: {team: a}}
 	}
 	got := facts{
 		in.Component(), in.Name(), in.Namespace(), in.InstallNamespace(), in.SpecVersion(), in.InstalledVersion(),
-		in.ClusterProfileRef(), in.spec().GetNamespaceConfiguration().Labels,
+		in.ClusterProfileRef(), in.componentSpec().GetNamespaceConfiguration().Labels,
 	}
 	want := facts{
 		api.Serving, "knative", "fleet", "edge", "1.22", "1.21.3",
@@ -146,7 +146,7 @@ func TestContent(t *testing.T) {
 
 // Two resources that differ only in where they go share one bundle; what differs in content does not.
 func TestRenderShares(t *testing.T) {
-	ctx, options := context.Background(), DefaultOptions(Pull)
+	ctx, options := context.Background(), DefaultOptions(api.ModeManifestWork)
 	render := func(in *Install, options Options) *Bundle {
 		t.Helper()
 		b, err := shared.Render(ctx, in, options)

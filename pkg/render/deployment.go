@@ -14,30 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Deployment is where and how the workloads of Knative run on a cluster, as its administrator wants it. It goes into the
-// release manifests before anything of the CR does, so that the CR wins where both say something. It does not change
-// after NewDeployment made it.
+// Deployment holds the settings of a cluster's administrator for the workloads of Knative: placement, proxies and mirrors.
+// The settings enter the release manifests before those of the CR, so that the CR wins where both set a field. A Deployment
+// is immutable.
 type Deployment struct {
 	spec DeploymentSpec
 	sum  [sha256.Size]byte
 }
 
-// DeploymentSpec is what a Deployment says.
+// DeploymentSpec has the settings of a Deployment.
 type DeploymentSpec struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 	// Mirrors replace the beginning of images; of several that match, the last one counts.
 	Mirrors []Mirror
-	// HTTPProxy, HTTPSProxy and NoProxy become the variables of these names.
+	// HTTPProxy, HTTPSProxy and NoProxy are the values of the variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	HTTPProxy, HTTPSProxy, NoProxy string
 	// CABundle tells that a CA of the proxy was given, which is not delivered.
 	CABundle bool
 }
 
-// Mirror is where images come from instead. An empty Source is that of all images, whose last part follows Mirror then.
+// Mirror replaces the registry of images. An empty Source matches every image, and the last path element of the image
+// follows Mirror then.
 type Mirror struct{ Source, Mirror string }
 
-// NewDeployment is a Deployment, nil when the spec says nothing.
+// NewDeployment returns a Deployment; nil for an empty spec.
 func NewDeployment(spec DeploymentSpec) *Deployment {
 	spec.Mirrors = slices.DeleteFunc(slices.Clone(spec.Mirrors), func(m Mirror) bool { return m.Mirror == "" })
 	proxy := cmp.Or(spec.HTTPProxy, spec.HTTPSProxy, spec.NoProxy)
@@ -51,7 +52,7 @@ func NewDeployment(spec DeploymentSpec) *Deployment {
 	return &Deployment{spec: spec, sum: sha256.Sum256(data)}
 }
 
-func (d *Deployment) warnings() []string {
+func (d *Deployment) listWarnings() []string {
 	if d == nil || !d.spec.CABundle {
 		return nil
 	}
@@ -59,30 +60,25 @@ func (d *Deployment) warnings() []string {
 		"Secret with the CA in spec.controller-custom-certs"}
 }
 
-// apply changes one object of the manifests.
-func (d *Deployment) apply(u *unstructured.Unstructured) error {
+// applyTo changes one object of the manifests.
+func (d *Deployment) applyTo(u *unstructured.Unstructured) error {
 	if d == nil {
 		return nil
 	}
-	d.mirror(u)
+	d.mirrorImages(u)
 	pod, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec")
 	template, ok := pod.(map[string]any)
-	if !found || !ok || !runsPods(u) {
+	if !found || !ok || !kindOf(u).hasPods {
 		return nil
 	}
-	d.place(template)
-	if u.GetName() != pingAdapter { // whose environment is the eventing controller's
+	d.addNodeSelector(template)
+	if u.GetName() != pingAdapter { // the eventing controller owns the environment
 		eachContainer(u, d.setProxy)
 	}
-	return d.tolerate(template)
+	return d.addTolerations(template)
 }
 
-// runsPods tells that an object of a release has a template for pods.
-func runsPods(u *unstructured.Unstructured) bool {
-	return isWorkload(u) || is(u, "apps", "DaemonSet") || is(u, "batch", "Job")
-}
-
-func (d *Deployment) place(template map[string]any) {
+func (d *Deployment) addNodeSelector(template map[string]any) {
 	if len(d.spec.NodeSelector) == 0 {
 		return
 	}
@@ -91,17 +87,17 @@ func (d *Deployment) place(template map[string]any) {
 		selector = map[string]any{}
 	}
 	for key, value := range d.spec.NodeSelector {
-		selector[key] = value // as unstructured objects have it
+		selector[key] = value // a map[string]any holds any
 	}
 	template["nodeSelector"] = selector
 }
 
-func (d *Deployment) tolerate(template map[string]any) error {
+func (d *Deployment) addTolerations(template map[string]any) error {
 	tolerations, _ := template["tolerations"].([]any)
 	for i := range d.spec.Tolerations {
 		t, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.spec.Tolerations[i])
 		if err != nil {
-			return refuse(ReasonInternal, "cannot render a toleration: %w", err)
+			return newError(ReasonInternal, "cannot render a toleration: %w", err)
 		}
 		tolerations = append(tolerations, t)
 	}
@@ -116,7 +112,7 @@ func (d *Deployment) setProxy(container map[string]any) {
 	for _, v := range []struct{ name, value string }{
 		{"HTTP_PROXY", d.spec.HTTPProxy}, {"HTTPS_PROXY", d.spec.HTTPSProxy}, {"NO_PROXY", d.spec.NoProxy},
 	} {
-		if v.value != "" && !slices.ContainsFunc(env, func(e any) bool { return variable(e) == v.name }) {
+		if v.value != "" && !slices.ContainsFunc(env, func(e any) bool { return variableName(e) == v.name }) {
 			env = append(env, map[string]any{"name": v.name, "value": v.value})
 		}
 	}
@@ -125,12 +121,12 @@ func (d *Deployment) setProxy(container map[string]any) {
 	}
 }
 
-// mirror replaces every image of an object, wherever Images finds one.
-func (d *Deployment) mirror(u *unstructured.Unstructured) {
+// mirrorImages replaces every image of an object, in all places that Images reads.
+func (d *Deployment) mirrorImages(u *unstructured.Unstructured) {
 	if len(d.spec.Mirrors) == 0 || isFoundation(u) {
 		return
 	}
-	if is(u, "", "ConfigMap") {
+	if isKind(u, "", "ConfigMap") {
 		data, _ := u.Object["data"].(map[string]any)
 		for key, value := range data {
 			text, ok := value.(string)
@@ -138,9 +134,9 @@ func (d *Deployment) mirror(u *unstructured.Unstructured) {
 				continue
 			}
 			if strings.Contains(key, "image") || strings.Contains(u.GetName(), "image") {
-				data[key] = d.mirrored(text)
+				data[key] = d.mirrorImage(text)
 			} else {
-				data[key] = d.mirroredWithin(text)
+				data[key] = d.mirrorImagesInText(text)
 			}
 		}
 		return
@@ -158,15 +154,15 @@ func (d *Deployment) mirrorFields(value any) {
 			case !isText:
 				d.mirrorFields(nested)
 			case key == "image", key == "value" && names:
-				v[key] = d.mirrored(text)
+				v[key] = d.mirrorImage(text)
 			default:
-				v[key] = d.mirroredWithin(text)
+				v[key] = d.mirrorImagesInText(text)
 			}
 		}
 	case []any:
 		for i, nested := range v {
 			if text, ok := nested.(string); ok {
-				v[i] = d.mirroredWithin(text)
+				v[i] = d.mirrorImagesInText(text)
 			} else {
 				d.mirrorFields(nested)
 			}
@@ -174,16 +170,16 @@ func (d *Deployment) mirrorFields(value any) {
 	}
 }
 
-// mirroredWithin replaces the images with a digest that stand in a text.
-func (d *Deployment) mirroredWithin(text string) string {
+// mirrorImagesInText replaces the images with a digest within a text.
+func (d *Deployment) mirrorImagesInText(text string) string {
 	if !strings.Contains(text, "@sha256:") {
 		return text
 	}
-	return pinned.ReplaceAllStringFunc(text, d.mirrored)
+	return pinnedImage.ReplaceAllStringFunc(text, d.mirrorImage)
 }
 
-// mirrored is where an image comes from.
-func (d *Deployment) mirrored(image string) string {
+// mirrorImage returns the place of an image in the mirrors.
+func (d *Deployment) mirrorImage(image string) string {
 	if image == "" || strings.ContainsAny(image, " \n\t{}") {
 		return image
 	}

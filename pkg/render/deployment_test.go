@@ -25,7 +25,7 @@ func TestDeployment(t *testing.T) {
 		t.Fatal("there is nothing to look at")
 	}
 	for _, o := range b.Payload {
-		if !runsPods(o.Unstructured) {
+		if !kindOf(o.Unstructured).hasPods {
 			continue
 		}
 		json := string(o.JSON)
@@ -34,7 +34,7 @@ func TestDeployment(t *testing.T) {
 			`{"name":"HTTP_PROXY","value":"http://proxy:1"}`, `{"name":"HTTPS_PROXY","value":"http://proxy:2"}`, `{"name":"NO_PROXY","value":".svc"}`,
 		} {
 			if !strings.Contains(json, want) {
-				t.Errorf("%s has no %s", describe(o.Unstructured), want)
+				t.Errorf("%s has no %s", describeObject(o.Unstructured), want)
 			}
 		}
 	}
@@ -109,12 +109,12 @@ func TestMirrored(t *testing.T) {
 		"":                        "",
 		"no image: a.example/x/y": "no image: a.example/x/y",
 	} {
-		if got := (&Deployment{spec: DeploymentSpec{Mirrors: mirrors}}).mirrored(image); got != want {
+		if got := (&Deployment{spec: DeploymentSpec{Mirrors: mirrors}}).mirrorImage(image); got != want {
 			t.Errorf("%q comes from %q, want %q", image, got, want)
 		}
 	}
 	everything := &Deployment{spec: DeploymentSpec{Mirrors: []Mirror{{Mirror: "m.example/all/"}}}}
-	if got := everything.mirrored("a.example/x/y/img:v1"); got != "m.example/all/img:v1" {
+	if got := everything.mirrorImage("a.example/x/y/img:v1"); got != "m.example/all/img:v1" {
 		t.Errorf("it comes from %q", got)
 	}
 }
@@ -123,7 +123,7 @@ func TestEmptyDeployment(t *testing.T) {
 	if d := NewDeployment(DeploymentSpec{NodeSelector: map[string]string{}, Mirrors: []Mirror{{Source: "a"}}}); d != nil {
 		t.Errorf("it says %+v", d.spec)
 	}
-	if err := (*Deployment)(nil).apply(&unstructured.Unstructured{}); err != nil {
+	if err := (*Deployment)(nil).applyTo(&unstructured.Unstructured{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,17 +7,18 @@ import (
 	"fmt"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
-// Reason says in one word why a CR cannot be rendered. It is made to become the reason of a condition.
+// Reason is the cause of a failed rendering in one word, fit for the reason of a condition.
 type Reason string
 
 const (
-	// ReasonInvalidSpec means that the spec cannot be rendered as it stands; the message names the field.
+	// ReasonInvalidSpec means that the spec cannot be rendered; the message names the field.
 	ReasonInvalidSpec Reason = api.ReasonInvalidSpec
-	// ReasonValueMissing means that the spec uses values which the cluster does not have; the message names them.
+	// ReasonValueMissing means that the spec uses values which the cluster lacks; the message names the values.
 	ReasonValueMissing Reason = api.ReasonValueMissing
-	// ReasonUnknownVersion means that spec.version is not bundled; the message lists what is.
+	// ReasonUnknownVersion means that spec.version is not bundled; the message lists the bundled versions.
 	ReasonUnknownVersion Reason = api.ReasonUnknownVersion
 	// ReasonVersionMigrationNotEligible means that the step from the installed version is too wide; the message lists
 	// the versions that can be reached.
@@ -36,23 +37,30 @@ const (
 	ReasonRemoteManifestUnavailable Reason = api.ReasonRemoteManifestUnavailable
 	// ReasonKindNotAllowed means that an object is of a kind that the add-on may not deliver.
 	ReasonKindNotAllowed Reason = api.ReasonKindNotAllowed
+	// ReasonEscalationNotPermitted means that the spec asks for more than Knative, which only resources of trusted
+	// namespaces may do; the message names the field.
+	ReasonEscalationNotPermitted Reason = api.ReasonEscalationNotPermitted
 	// ReasonPatchFailed means that an entry of spec.patches does not apply.
 	ReasonPatchFailed Reason = api.ReasonPatchFailed
-	// ReasonTooLarge means that the objects do not fit into a ManifestWork.
+	// ReasonTooLarge means that the spec is larger than a bound, or that the objects do not fit into a ManifestWork.
 	ReasonTooLarge Reason = api.ReasonTooLarge
+	// ReasonRenderTimeout means that the rendering took longer than maxRenderTime. The same content is not rendered again.
+	ReasonRenderTimeout Reason = api.ReasonRenderTimeout
+	// ReasonPending means that the rendering of the Install has not ended: the caller asks again. See IsPending.
+	ReasonPending Reason = api.FaultRenderPending
 	// ReasonReleasesMissing means that the program has no release manifests.
 	ReasonReleasesMissing Reason = api.ReasonReleasesMissing
 	// ReasonInternal means that the Knative Operator's functions failed in a way that the spec does not explain.
 	ReasonInternal Reason = api.ReasonRenderFailed
 )
 
-// Error is what Decode, New and Render return.
+// Error is the type of all errors of Decode, New and Render.
 type Error struct {
-	// Reason is stable and made for conditions.
+	// Reason is stable and fit for conditions.
 	Reason Reason
-	// Message says what is wrong and what to do, without times and without addresses of this machine.
+	// Message names the fault and the remedy, without times and without addresses of this machine.
 	Message string
-	// Err is the cause, if there is one.
+	// Err is the cause; nil without a cause.
 	Err error
 }
 
@@ -62,7 +70,7 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap gives the cause to errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ReasonOf is the reason of err, ReasonInternal when err is of another type, and empty when err is nil.
+// ReasonOf returns the reason of err: ReasonInternal for an error of another type, and the empty Reason for nil.
 func ReasonOf(err error) Reason {
 	if err == nil {
 		return ""
@@ -73,8 +81,19 @@ func ReasonOf(err error) Reason {
 	return ReasonInternal
 }
 
-// refuse makes an Error; an operand for %w becomes its cause.
-func refuse(reason Reason, format string, args ...any) *Error {
+// newError makes an Error; an operand of %w becomes the cause.
+func newError(reason Reason, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Reason: reason, Message: err.Error(), Err: errors.Unwrap(err)}
+	return &Error{Reason: reason, Message: message.Shorten(err.Error(), maxMessageBytes), Err: errors.Unwrap(err)}
 }
+
+// reasonWithDefault returns the reason of an Error, and otherwise the given reason.
+func reasonWithDefault(err error, otherwise Reason) Reason {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Reason
+	}
+	return otherwise
+}
+
+// IsPending reports whether RenderPromptly returned before the bundle was known. Callers ask again and report no failure.
+func IsPending(err error) bool { return err != nil && ReasonOf(err) == ReasonPending }

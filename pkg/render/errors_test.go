@@ -75,7 +75,7 @@ func TestReasons(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, err := shared.Render(context.Background(), install(t, tc.component, tc.spec), DefaultOptions(Pull))
+			b, err := shared.Render(context.Background(), install(t, tc.component, tc.spec), DefaultOptions(api.ModeManifestWork))
 			if b != nil || ReasonOf(err) != tc.reason || !containsText(err, tc.want) {
 				t.Errorf("Render: %s: %v; want %s with %q", ReasonOf(err), err, tc.reason, tc.want)
 			}
@@ -86,10 +86,10 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What does not fit into a ManifestWork may still be pushed.
-func TestPushHasNoLimit(t *testing.T) {
+// Direct delivery may deliver what does not fit into a ManifestWork.
+func TestDirectHasNoLimit(t *testing.T) {
 	in := install(t, api.Serving, "config: {autoscaler: {a: '"+strings.Repeat("x", 400_000)+"'}}")
-	b, err := shared.Render(context.Background(), in, DefaultOptions(Push))
+	b, err := shared.Render(context.Background(), in, DefaultOptions(api.ModeDirect))
 	if err != nil || b.PayloadSize < 400_000 {
 		t.Errorf("Render to push: %v, want a bundle", err)
 	}
@@ -116,7 +116,7 @@ func TestOddReleases(t *testing.T) {
 	write("knative-serving/1.19.0/a.yaml", "# nothing\n")
 	write("knative-eventing/1.23.0/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-a}\n")
 	write("ingress/1.23/contour/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-contour}\n")
-	r, err := New(Config{ReleasesDir: dir})
+	r, err := New(Config{ReleasesDir: dir, Trust: trustAll()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +143,14 @@ func TestOddReleases(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := r.Render(context.Background(), install(t, tc.component, tc.spec), DefaultOptions(Pull))
+			_, err := r.Render(context.Background(), install(t, tc.component, tc.spec), DefaultOptions(api.ModeManifestWork))
 			if ReasonOf(err) != tc.reason || !containsText(err, tc.want) {
 				t.Errorf("Render: %s: %v; want %s with %q", ReasonOf(err), err, tc.reason, tc.want)
 			}
 		})
 	}
 	t.Run("a ConfigMap with a short name", func(t *testing.T) {
-		b, err := r.Render(context.Background(), install(t, api.Serving, "version: 1.22.0\ningress: {}\nconfig: {tiny: {c: d}}"), DefaultOptions(Pull))
+		b, err := r.Render(context.Background(), install(t, api.Serving, "version: 1.22.0\ningress: {}\nconfig: {tiny: {c: d}}"), DefaultOptions(api.ModeManifestWork))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestReleasesMissing(t *testing.T) {
 	if _, err := New(Config{RemoteManifests: RemotePolicy{AllowedNetworks: []string{"here"}}}); !containsText(err, `"here"`) {
 		t.Errorf("New with an odd network: %v, want it named", err)
 	}
-	if err := refuse(ReasonReleasesMissing, "%w", releases.ErrMissing); !errors.Is(err, releases.ErrMissing) {
+	if err := newError(ReasonReleasesMissing, "%w", releases.ErrMissing); !errors.Is(err, releases.ErrMissing) {
 		t.Error("the cause of an error is lost")
 	}
 }
@@ -188,7 +188,7 @@ func TestEnvironment(t *testing.T) {
 	if want := "directory " + shared.catalog.dir + ", unverified"; r.Source() != want {
 		t.Errorf("Source() = %q, want %q", r.Source(), want)
 	}
-	b, err := r.Render(context.Background(), install(t, api.Serving, kourier), DefaultOptions(Pull))
+	b, err := r.Render(context.Background(), install(t, api.Serving, kourier), DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer minimum.Close() //nolint:errcheck // a test
-	other, err := minimum.Render(context.Background(), install(t, api.Serving, kourier), DefaultOptions(Pull))
+	other, err := minimum.Render(context.Background(), install(t, api.Serving, kourier), DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestClose(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(r.private); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Close left %q", r.private)
+	if _, err := os.Stat(r.private.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Close left %q", r.private.path)
 	}
 }

@@ -25,7 +25,7 @@ func eventingPipeline(ke *v1beta1.KnativeEventing) pipeline {
 		transformers: func(ctx context.Context, m *mf.Manifest) []mf.Transformer {
 			log := logging.FromContext(ctx)
 			return []mf.Transformer{
-				checkBrokerDefaults(ke),
+				brokerDefaultsCheck(ke),
 				kec.DefaultBrokerConfigMapTransform(ke, log),
 				kec.SinkBindingSelectionModeTransform(ke, log),
 				kec.ReplicasEnvVarsTransform(m.Client),
@@ -42,9 +42,9 @@ func (c *catalog) checkEventing(ke *v1beta1.KnativeEventing, version string) err
 	}
 	minor := directoryOf(version)
 	for _, name := range sourcesOf(ke) {
-		if !c.has("eventing-source", minor, name) {
-			return refuse(ReasonSourceNotBundled, "source %q is not bundled for %s %s: enable only %s in spec.source",
-				name, api.Eventing, version, c.list("eventing-source", minor))
+		if !c.hasDirectory("eventing-source", minor, name) {
+			return newError(ReasonSourceNotBundled, "source %q is not bundled for %s %s: enable only %s in spec.source",
+				name, api.Eventing, version, c.formatNames("eventing-source", minor))
 		}
 	}
 	return nil
@@ -74,8 +74,8 @@ func sourcesOf(ke *v1beta1.KnativeEventing) []string {
 	return out
 }
 
-// withoutTLS drops the cert-manager objects unless transport encryption is on, as the operator does after its
-// transformers: without cert-manager on the cluster they cannot be applied.
+// withoutTLS drops the cert-manager objects unless transport encryption is on, as the operator does after the transformers:
+// a cluster without cert-manager refuses the objects.
 func withoutTLS(ke *v1beta1.KnativeEventing, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	if encryptsTransport(ke) {
 		return objects

@@ -48,13 +48,70 @@ func FuzzRender(f *testing.F) {
 			requireError(t, err)
 			return
 		}
-		b, err := shared.Render(context.Background(), in, DefaultOptions(Pull))
+		b, err := shared.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork))
 		if err != nil {
 			requireError(t, err)
 			return
 		}
 		checkDeliverable(t, b)
 	})
+}
+
+// FuzzDecode: whatever the API server stores, Decode says what it is or why not, and keeps nothing that is larger than the
+// bounds or that a YAML parser would expand.
+func FuzzDecode(f *testing.F) {
+	add := func(eventing bool, spec map[string]any) {
+		data, err := json.Marshal(spec)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(eventing, data)
+	}
+	for eventing, fragments := range map[bool][]fragment{false: servingFragments(), true: eventingFragments()} {
+		for _, s := range fragments {
+			spec, _ := resource(f, api.Serving, s.spec).Object["spec"].(map[string]any)
+			add(eventing, spec)
+		}
+	}
+	add(false, map[string]any{"patches": patchesOf(MergePatch, aliasBomb(10, 10), "a: b")})
+	add(false, map[string]any{"patches": patchesOf(JSONPatch, copyPatch(1), addPatch(10), copies())})
+	add(false, map[string]any{"patches": make([]any, api.MaxPatches+1), "workloads": make([]any, api.MaxListItems+1)})
+	add(true, map[string]any{"config": map[string]any{"br-defaults": map[string]any{"default-br-config": aliasBomb(10, 10)}}})
+	add(false, map[string]any{"config": map[string]any{"istio": map[string]any{"local-gateways": "- &a {name: b}\n- *a\n"}}})
+	f.Fuzz(func(t *testing.T, eventing bool, data []byte) {
+		component := api.Serving
+		if eventing {
+			component = api.Eventing
+		}
+		var spec map[string]any
+		if err := json.Unmarshal(data, &spec); err != nil {
+			return // the API server stores no such thing
+		}
+		in, err := Decode(written(component, spec))
+		if err != nil {
+			requireError(t, err)
+			return
+		}
+		total := 0
+		for n, p := range in.patches {
+			total += len(p.Patch.Content)
+			checkExpansion(t, p.Patch.Content)
+			if len(p.Patch.Content) > api.MaxPatchBytes || n >= api.MaxPatches || total > maxPatchesBytes {
+				t.Errorf("patch %d of %d bytes, %d together, is accepted", n, len(p.Patch.Content), total)
+			}
+		}
+		for _, name := range []string{"br-defaults", "config-br-defaults"} {
+			checkExpansion(t, in.componentSpec().GetConfig()[name]["default-br-config"])
+		}
+	})
+}
+
+// checkExpansion checks that a parser does not make much of a text: the dearest characters of JSON have six bytes.
+func checkExpansion(t *testing.T, text string) {
+	t.Helper()
+	if data, err := yaml.YAMLToJSON([]byte(text)); err == nil && len(data) > 12*len(text)+64 {
+		t.Errorf("%d bytes of YAML become %d bytes of JSON", len(text), len(data))
+	}
 }
 
 // FuzzFields puts a text into a field that means something: what FuzzRender makes is mostly refused by Decode.
@@ -142,7 +199,7 @@ func renderWith(t *testing.T, p fieldPlace, text string) {
 		requireError(t, err)
 		return
 	}
-	b, err := shared.Render(context.Background(), in, DefaultOptions(Pull))
+	b, err := shared.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		requireError(t, err)
 		if ReasonOf(err) == ReasonInternal {
@@ -172,7 +229,7 @@ func FuzzPatch(f *testing.F) {
 		"[{op: move, from: /spec, path: /metadata/labels}]", "$patch: delete", "{$patch: replace, data: {a: b}}", "metadata: null",
 		"metadata: {labels: 7}", "spec: {template: {spec: {containers: [{$patch: replace}]}}}", "spec: {replicas: 1.5}",
 		"[{op: add, path: /metadata/labels/a~1b, value: c}]", "spec: {$setElementOrder/containers: [7]}", "status: {a: b}",
-		"spec: {template: {spec: {$retainKeys: [a]}}}", copies(),
+		"spec: {template: {spec: {$retainKeys: [a]}}}", copies(), copyPatch(1), addPatch(100), aliasBomb(10, 10), "a: &b c",
 	} {
 		for kind := range uint8(3) {
 			f.Add(kind, content)
@@ -187,28 +244,38 @@ func FuzzPatch(f *testing.F) {
 		controller := target("apps/v1", "Deployment", "controller")
 		patch := Patch{controller, PatchSpec{[]PatchType{JSONPatch, MergePatch, StrategicPatch}[kind%3], content}}
 		d := &draft{
-			component: api.Serving, version: "1.23.0", namespace: "knative-serving", spec: install(t, api.Serving, "{}").spec(),
-			patches: []Patch{patch}, options: Options{Mode: Pull}, allowed: allowedKinds(nil),
+			component: api.Serving, version: "1.23.0", namespace: "knative-serving", spec: install(t, api.Serving, "{}").componentSpec(),
+			patches: []Patch{patch}, options: Options{Mode: api.ModeManifestWork}, allowed: newAllowedKinds(nil),
 			users: map[ObjectID]bool{}, additional: map[ObjectID]bool{}, store: newObjectStore(),
 		}
 		for _, o := range plain.Objects() {
 			d.objects = append(d.objects, o.DeepCopy())
 		}
-		if err := patch.validate(); err != nil {
+		if err := patch.validatePatch(); err != nil || len(content) > api.MaxPatchBytes {
 			t.Skip("Decode refuses it")
 		}
-		b, err := d.finish()
+		checkExpansion(t, content)
+		b, err := d.buildBundle()
 		if err != nil {
 			requireError(t, err)
 			return
 		}
-		for _, o := range b.Objects() {
-			if o.GetName() != "controller" && before[o.ID()] != string(o.JSON) {
-				t.Errorf("the patch changed %s", o.ID())
-			}
-			if !json.Valid(o.JSON) {
-				t.Errorf("%s is no JSON", o.ID())
-			}
-		}
+		checkPatched(t, b, before)
 	})
+}
+
+// checkPatched: a patch of the controller changed nothing else, and made nothing that is too large or no JSON.
+func checkPatched(t *testing.T, b *Bundle, before map[ObjectID]string) {
+	t.Helper()
+	for _, o := range b.Objects() {
+		if o.GetName() != "controller" && before[o.ID()] != string(o.JSON) {
+			t.Errorf("the patch changed %s", o.ID())
+		}
+		if !json.Valid(o.JSON) {
+			t.Errorf("%s is no JSON", o.ID())
+		}
+		if len(o.JSON) > maxObjectBytes {
+			t.Errorf("%s has %d bytes", o.ID(), len(o.JSON))
+		}
+	}
 }

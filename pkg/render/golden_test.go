@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -35,7 +37,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := shared.Render(context.Background(), list[0], DefaultOptions(Pull))
+			b, err := shared.Render(context.Background(), list[0], DefaultOptions(api.ModeManifestWork))
 			if err != nil {
 				t.Fatal(err)
 			}

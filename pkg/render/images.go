@@ -10,30 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Image is a container image that an installation uses, now or when Knative starts pods of its own.
+// Image is a container image that an installation uses now or when Knative starts further pods.
 type Image struct {
-	// Reference is the image as it is pulled.
+	// Reference is the image as a container runtime pulls the image.
 	Reference string
-	// UsedBy names the objects that have it, sorted.
+	// UsedBy names the objects that refer to the image, sorted.
 	UsedBy []string
 }
 
-// pinned is an image reference with a digest, wherever it stands in a text.
-var pinned = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`)
+// pinnedImage matches an image reference with a digest anywhere in a text.
+var pinnedImage = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`)
 
-// Images lists every image of the bundle: those of pods, those in the environment of Knative's controllers, and those
-// that Knative's ConfigMaps name for pods which Knative starts. It is sorted and has each once.
+// Images lists every image of the bundle, sorted and unique: images of pods, images in the environment of Knative's
+// controllers, and images that Knative's ConfigMaps name for pods which Knative starts.
 func Images(b *Bundle) []Image {
 	c := imageCollector{users: map[string]map[string]bool{}}
 	for _, o := range b.Objects() {
 		if isFoundation(o.Unstructured) {
 			continue
 		}
-		c.user = describe(o.Unstructured)
-		if is(o.Unstructured, "", "ConfigMap") {
-			c.configMap(o.Unstructured)
+		c.user = describeObject(o.Unstructured)
+		if isKind(o.Unstructured, "", "ConfigMap") {
+			c.addFromConfigMap(o.Unstructured)
 		} else {
-			c.walk(o.Object)
+			c.addFromValue(o.Object)
 		}
 	}
 	out := make([]Image, 0, len(c.users))
@@ -54,7 +54,7 @@ type imageCollector struct {
 	users map[string]map[string]bool
 }
 
-func (c imageCollector) add(reference string) {
+func (c imageCollector) addReference(reference string) {
 	reference = strings.TrimSpace(reference)
 	if reference == "" || strings.ContainsAny(reference, " \n\t{}") {
 		return
@@ -65,43 +65,44 @@ func (c imageCollector) add(reference string) {
 	c.users[reference][c.user] = true
 }
 
-// configMap reads the data of a ConfigMap: keys and ConfigMaps that are named for images, and whatever has a digest.
-func (c imageCollector) configMap(u *unstructured.Unstructured) {
+// addFromConfigMap reads the data of a ConfigMap: keys and ConfigMaps that are named for images, and every image with a
+// digest.
+func (c imageCollector) addFromConfigMap(u *unstructured.Unstructured) {
 	data, _, _ := unstructured.NestedStringMap(u.Object, "data")
 	for key, value := range data {
 		switch {
 		case strings.HasPrefix(key, "_"):
 		case strings.Contains(key, "image") || strings.Contains(u.GetName(), "image"):
-			c.add(value)
+			c.addReference(value)
 		default:
-			for _, reference := range pinned.FindAllString(value, -1) {
-				c.add(reference)
+			for _, reference := range pinnedImage.FindAllString(value, -1) {
+				c.addReference(reference)
 			}
 		}
 	}
 }
 
-// walk reads the fields named "image", the environment variables named for one, and whatever has a digest.
-func (c imageCollector) walk(value any) {
+// addFromValue reads the fields named "image", the environment variables named for an image, and every image with a digest.
+func (c imageCollector) addFromValue(value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		if text, ok := v["value"].(string); ok && strings.Contains(strings.ToUpper(stringOf(v["name"])), "IMAGE") {
-			c.add(text)
+			c.addReference(text)
 		}
 		for key, nested := range v {
 			if text, ok := nested.(string); ok && key == "image" {
-				c.add(text)
+				c.addReference(text)
 				continue
 			}
-			c.walk(nested)
+			c.addFromValue(nested)
 		}
 	case []any:
 		for _, nested := range v {
-			c.walk(nested)
+			c.addFromValue(nested)
 		}
 	case string:
-		for _, reference := range pinned.FindAllString(v, -1) {
-			c.add(reference)
+		for _, reference := range pinnedImage.FindAllString(v, -1) {
+			c.addReference(reference)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
-// Install is what one CR asks for: the typed resource, and the fields that the operator's Go types do not carry yet.
-// It never changes after Decode made it and may be shared between goroutines.
+// Install is a decoded CR: the typed resource, and the fields that the operator's Go types lack. An Install is immutable
+// and safe for concurrent use.
 type Install struct {
 	component api.Component
 	name      string
 	namespace string // of the CR
 	target    string // the install namespace on the spoke
 	installed string // status.version
-	deletion  string // what becomes of the foundation
+	deletion  string // of api.DeletionPolicyAnnotation
 	reference *base.ClusterProfileReference
 	patches   []Patch
 
@@ -32,8 +32,9 @@ type Install struct {
 
 	content [sha256.Size]byte // of the spec that is rendered
 
-	// references are what the spec asks of a cluster, sorted, and mentioned tells that it has any or an escaped one. On sets
-	// values, one for each, and deployment; cluster is the identity of both, and zero without them.
+	// references are the spec's references to values of a cluster, sorted; mentioned reports whether the spec contains
+	// references or escaped references. On sets values, one for each reference, and deployment; cluster is the identity of
+	// both, and zero without both.
 	references []values.Reference
 	mentioned  bool
 	values     []string
@@ -41,32 +42,33 @@ type Install struct {
 	cluster    [sha256.Size]byte
 }
 
-// Component is the component that the CR installs.
+// Component returns the component that the CR installs.
 func (i *Install) Component() api.Component { return i.component }
 
-// Name is the name of the CR.
+// Name returns the name of the CR.
 func (i *Install) Name() string { return i.name }
 
-// Namespace is the namespace of the CR, which says nothing about the spoke.
+// Namespace returns the namespace of the CR, which has no relation to namespaces of the cluster.
 func (i *Install) Namespace() string { return i.namespace }
 
-// InstallNamespace is the namespace on the spoke: the component's own, or what annotation
-// api.InstallNamespaceAnnotation names.
+// InstallNamespace returns the namespace on the cluster: the value of annotation api.InstallNamespaceAnnotation, or the
+// component's own namespace.
 func (i *Install) InstallNamespace() string { return i.target }
 
-// SpecVersion is spec.version as the user wrote it.
-func (i *Install) SpecVersion() string { return i.spec().GetVersion() }
+// SpecVersion returns spec.version of the CR.
+func (i *Install) SpecVersion() string { return i.componentSpec().GetVersion() }
 
-// InstalledVersion is status.version.
+// InstalledVersion returns status.version.
 func (i *Install) InstalledVersion() string { return i.installed }
 
-// DeletionPolicy is the value of annotation api.DeletionPolicyAnnotation. It is no part of a bundle.
+// DeletionPolicy returns the value of annotation api.DeletionPolicyAnnotation. A bundle does not depend on the policy.
 func (i *Install) DeletionPolicy() string { return i.deletion }
 
-// ClusterProfileRef is spec.clusterProfileRef, or nil. It decides where, never what, and so is no part of a bundle.
+// ClusterProfileRef returns spec.clusterProfileRef, or nil. The reference selects the cluster; a bundle does not depend on
+// the reference.
 func (i *Install) ClusterProfileRef() *base.ClusterProfileReference { return i.reference.DeepCopy() }
 
-// WithVersion is the same Install with another spec.version: how an empty version is pinned to what it resolved to.
+// WithVersion returns the Install with another spec.version. Callers pin an empty version to the resolved version.
 func (i *Install) WithVersion(version string) *Install {
 	if version == i.SpecVersion() {
 		return i
@@ -79,28 +81,44 @@ func (i *Install) WithVersion(version string) *Install {
 		out.eventing = i.eventing.DeepCopy()
 		out.eventing.Spec.Version = version
 	}
-	out.content = out.sum()
+	out.content = out.contentHash()
 	return &out
 }
 
-func (i *Install) spec() base.KComponentSpec {
+// In returns the Install with another install namespace, which overrides the annotation of the CR; an empty namespace
+// changes nothing.
+func (i *Install) In(namespace string) *Install {
+	if namespace == "" || namespace == i.target {
+		return i
+	}
+	out := *i
+	out.target = namespace
+	return &out
+}
+
+func (i *Install) componentSpec() base.KComponentSpec {
 	if i.serving != nil {
 		return &i.serving.Spec.CommonSpec
 	}
 	return &i.eventing.Spec.CommonSpec
 }
 
-// ingresses are the ingresses that a KnativeServing enables. What spec.manifests bring along instead nobody knows.
-func (i *Install) ingresses() []string {
+// fetchesDocuments reports whether the spec names documents by URL.
+func (i *Install) fetchesDocuments() bool {
+	return len(i.componentSpec().GetManifests())+len(i.componentSpec().GetAdditionalManifests()) > 0
+}
+
+// enabledIngresses returns the ingresses that a KnativeServing enables; none with spec.manifests, which may contain any
+// ingress.
+func (i *Install) enabledIngresses() []string {
 	if i.serving == nil || len(i.serving.Spec.Manifests) > 0 {
 		return nil
 	}
 	return ingressesOf(i.serving)
 }
 
-// resource is a deep copy of the CR as the operator's functions want it: in the namespace that it installs into, at
-// one exact version.
-func (i *Install) resource(version string) base.KComponent {
+// newResource returns a deep copy of the CR for the operator's functions: in the install namespace, at one exact version.
+func (i *Install) newResource(version string) base.KComponent {
 	if i.serving != nil {
 		ks := i.serving.DeepCopy()
 		ks.Namespace, ks.Spec.Version = i.target, version
@@ -111,8 +129,8 @@ func (i *Install) resource(version string) base.KComponent {
 	return ke
 }
 
-// sum is the identity of what is rendered: two Installs with the same sum and install namespace render alike.
-func (i *Install) sum() [sha256.Size]byte {
+// contentHash identifies the rendered spec: Installs with equal hashes and install namespaces have equal renderings.
+func (i *Install) contentHash() [sha256.Size]byte {
 	content := struct {
 		Component api.Component
 		Serving   *v1beta1.KnativeServingSpec  `json:",omitempty"`
@@ -124,7 +142,7 @@ func (i *Install) sum() [sha256.Size]byte {
 	} else {
 		content.Eventing = &i.eventing.Spec
 	}
-	// The fields came out of JSON, so they go into it.
+	// JSON was the source of the fields, so that the fields can be marshalled.
 	data, err := json.Marshal(content)
 	if err != nil {
 		panic("cannot marshal a spec that was unmarshalled: " + err.Error())
@@ -138,7 +156,7 @@ func installNamespace(component api.Component, annotations map[string]string) (s
 		return component.InstallNamespace(), nil
 	}
 	if problems := validation.IsDNS1123Label(ns); len(problems) > 0 {
-		return "", refuse(ReasonInvalidSpec, "annotation %s names %q, which is no namespace name: %s",
+		return "", newError(ReasonInvalidSpec, "annotation %s names %q, which is no namespace name: %s",
 			api.InstallNamespaceAnnotation, ns, problems[0])
 	}
 	return ns, nil

@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// shared is the Renderer that tests share: the archive is unpacked once.
+// shared is the Renderer that tests share: the archive is unpacked once. The namespace of resource is trusted.
 var shared *Renderer
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func run(m *testing.M) (int, error) {
 		return 0, err
 	}
 	var err error
-	if shared, err = New(Config{}); err != nil {
+	if shared, err = New(Config{Trust: trust.Policy{Namespaces: []string{"fleet"}}}); err != nil {
 		return 0, err
 	}
 	flag.Parse()
@@ -84,10 +85,10 @@ func installIn(tb testing.TB, namespace string, component api.Component, spec st
 	return in
 }
 
-// bundle is the bundle of a CR of the component with a spec in YAML, in pull mode with default options.
+// bundle is the bundle of a CR of the component with a spec in YAML, for a ManifestWork with default options.
 func bundle(tb testing.TB, component api.Component, spec string) *Bundle {
 	tb.Helper()
-	b, err := shared.Render(context.Background(), install(tb, component, spec), DefaultOptions(Pull))
+	b, err := shared.Render(context.Background(), install(tb, component, spec), DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		tb.Fatalf("cannot render: %v\n%s", err, spec)
 	}
@@ -137,3 +138,6 @@ func at(tb testing.TB, value any, path ...any) any {
 }
 
 const kourier = "ingress: {kourier: {enabled: true}}\n"
+
+// trustAll is the policy of tests that are not about trust.
+func trustAll() trust.Policy { return trust.Policy{Namespaces: []string{trust.AnyNamespace}} }

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// nameJobs makes the operator's Job names final. The operator names a Job after the version and leaves generateName,
-// which a ManifestWork may not have.
+// nameJobs makes the operator's Job names final. The operator names a Job after the version and keeps generateName, which a
+// ManifestWork must not contain.
 func nameJobs(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		prefix := u.GetGenerateName()
 		if prefix == "" {
 			return
@@ -26,21 +27,21 @@ func nameJobs(d *draft) error {
 	return nil
 }
 
-// keepJobs lets finished Jobs stay, as the record that they ran: one that Kubernetes removes after a while counts as
-// missing, and whoever keeps the cluster as the bundle says would create it again.
-func keepJobs(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
-		if is(u, "batch", "Job") {
+// keepFinishedJobs removes ttlSecondsAfterFinished: a finished Job is the record of its run. A Job that Kubernetes removes
+// after a time counts as missing, and a delivery would create the Job again.
+func keepFinishedJobs(d *draft) error {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if isKind(u, "batch", "Job") {
 			unstructured.RemoveNestedField(u.Object, "spec", "ttlSecondsAfterFinished")
 		}
 	})
 	return nil
 }
 
-// dropNulls drops fields that are null, which says the same as leaving them out. A merge patch of a ManifestWork cannot
-// store them, so a work that has any never equals the one that is wanted, and is patched again for nothing.
+// dropNulls drops fields that are null, which means the same as absent. A merge patch of a ManifestWork cannot store null,
+// so that a work with nulls never equals the desired work and is patched again and again.
 func dropNulls(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) { withoutNulls(u.Object) })
+	d.forEachObject(func(u *unstructured.Unstructured) { withoutNulls(u.Object) })
 	return nil
 }
 
@@ -61,20 +62,20 @@ func withoutNulls(value any) {
 	}
 }
 
-// deduplicate leaves every object once. Releases repeat objects: the CRDs stand in two files, some sources and the
-// security guard replace an object of the core. The operator applies one after the other, so the last one counts.
-// Namespaces are merged: the install namespace is the release's own and each ingress's and source's at once.
-func deduplicate(d *draft) error {
+// deduplicateObjects keeps every object once. Releases repeat objects: two files contain the CRDs, and some sources and the
+// security guard replace an object of the core. The operator applies all in turn, so that the last object counts.
+// Namespaces are merged: the release, each ingress and each source bring the install namespace.
+func deduplicateObjects(d *draft) error {
 	index := make(map[ObjectID]int, len(d.objects))
 	kept := d.objects[:0]
 	for _, u := range d.objects {
-		id := idOf(u)
+		id := objectIDOf(u)
 		at, found := index[id]
 		switch {
 		case !found:
 			index[id] = len(kept)
 			kept = append(kept, u)
-		case is(u, "", "Namespace"):
+		case isKind(u, "", "Namespace"):
 			mergeMetadata(kept[at], u)
 		default:
 			kept[at] = u
@@ -86,15 +87,15 @@ func deduplicate(d *draft) error {
 }
 
 func mergeMetadata(into, from *unstructured.Unstructured) {
-	if labels := union(into.GetLabels(), from.GetLabels()); len(labels) > 0 {
+	if labels := mergeMaps(into.GetLabels(), from.GetLabels()); len(labels) > 0 {
 		into.SetLabels(labels)
 	}
-	if annotations := union(into.GetAnnotations(), from.GetAnnotations()); len(annotations) > 0 {
+	if annotations := mergeMaps(into.GetAnnotations(), from.GetAnnotations()); len(annotations) > 0 {
 		into.SetAnnotations(annotations)
 	}
 }
 
-func union(a, b map[string]string) map[string]string {
+func mergeMaps(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	if out == nil {
 		out = map[string]string{}
@@ -103,10 +104,10 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// ensureNamespace adds the install namespace when the manifests have none, as those of spec.manifests may.
+// ensureNamespace adds the install namespace to manifests without one, such as those of spec.manifests.
 func ensureNamespace(d *draft) error {
 	for _, u := range d.objects {
-		if is(u, "", "Namespace") && u.GetName() == d.namespace {
+		if isKind(u, "", "Namespace") && u.GetName() == d.namespace {
 			return nil
 		}
 	}
@@ -116,7 +117,7 @@ func ensureNamespace(d *draft) error {
 	ns.SetName(d.namespace)
 	ns.SetLabels(map[string]string{nameLabel: string(d.component)})
 	if c := d.spec.GetNamespaceConfiguration(); c != nil {
-		ns.SetLabels(union(ns.GetLabels(), c.Labels))
+		ns.SetLabels(mergeMaps(ns.GetLabels(), c.Labels))
 		if len(c.Annotations) > 0 {
 			ns.SetAnnotations(c.Annotations)
 		}
@@ -125,33 +126,18 @@ func ensureNamespace(d *draft) error {
 	return nil
 }
 
-// clusterScoped are kinds without a namespace that the operator's list does not know, beside those whose CRD is in the
-// bundle. The operator puts a namespace on them.
-func clusterScoped() map[string]bool {
-	return map[string]bool{
-		"ClusterIssuer.cert-manager.io": true, "Bundle.trust.cert-manager.io": true,
-		"GatewayClass.gateway.networking.k8s.io": true, "IngressClass.networking.k8s.io": true,
-		"RuntimeClass.node.k8s.io": true, "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": true,
-		"FlowSchema.flowcontrol.apiserver.k8s.io": true, "CSIDriver.storage.k8s.io": true,
-		"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        true,
-		"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": true,
-		"MutatingAdmissionPolicy.admissionregistration.k8s.io":          true,
-		"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   true,
-	}
-}
-
-// restoreClusterScope takes the namespace off objects that have none.
+// restoreClusterScope removes the namespace, which the operator adds, from objects of kinds without namespaces.
 func restoreClusterScope(d *draft) error {
-	scoped := clusterScoped()
-	d.each(func(u *unstructured.Unstructured) {
+	scoped := map[schema.GroupKind]bool{}
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		if scope, _, _ := unstructured.NestedString(u.Object, "spec", "scope"); isCRD(u) && scope == "Cluster" {
 			group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
 			kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
-			scoped[kind+"."+group] = true
+			scoped[schema.GroupKind{Group: group, Kind: kind}] = true
 		}
 	})
-	d.each(func(u *unstructured.Unstructured) {
-		if scoped[u.GroupVersionKind().GroupKind().String()] {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if gk := u.GroupVersionKind().GroupKind(); scoped[gk] || rowOf(gk).lacksScope {
 			unstructured.RemoveNestedField(u.Object, "metadata", "namespace")
 		}
 	})
@@ -159,11 +145,11 @@ func restoreClusterScope(d *draft) error {
 }
 
 func isCRD(u *unstructured.Unstructured) bool {
-	return is(u, "apiextensions.k8s.io", "CustomResourceDefinition")
+	return isKind(u, "apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-// mirrorQueueImage makes spec.registry hold for the queue-proxy sidecar of user pods too. Its image is named by a
-// ConfigMap, which the operator's image transformer does not read.
+// mirrorQueueImage applies spec.registry to the queue-proxy sidecar of user pods, too. A ConfigMap names the image of the
+// sidecar, and the operator's image transformer does not read ConfigMaps.
 func mirrorQueueImage(d *draft) error {
 	const key = "queue-sidecar-image"
 	registry := d.spec.GetRegistry()
@@ -171,8 +157,8 @@ func mirrorQueueImage(d *draft) error {
 	if config["deployment"][key] != "" || config["config-deployment"][key] != "" {
 		return nil
 	}
-	d.each(func(u *unstructured.Unstructured) {
-		if !is(u, "", "ConfigMap") || u.GetName() != "config-deployment" {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if !isKind(u, "", "ConfigMap") || u.GetName() != "config-deployment" {
 			return
 		}
 		current, found, _ := unstructured.NestedString(u.Object, "data", key)
@@ -190,7 +176,7 @@ func mirrorQueueImage(d *draft) error {
 	return nil
 }
 
-// imageName is the last element of an image reference, without tag and digest.
+// imageName returns the last element of an image reference, without tag and digest.
 func imageName(image string) string {
 	name := image[strings.LastIndex(image, "/")+1:]
 	name, _, _ = strings.Cut(name, "@")
@@ -198,7 +184,7 @@ func imageName(image string) string {
 	return name
 }
 
-// useInstallNamespace corrects references to the component's usual namespace that the operator leaves as they are.
+// useInstallNamespace corrects references to the component's usual namespace that the operator does not change.
 func useInstallNamespace(d *draft) error {
 	usual := d.component.InstallNamespace()
 	if d.namespace == usual {
@@ -210,14 +196,14 @@ func useInstallNamespace(d *draft) error {
 		}
 		return s
 	}
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		switch {
-		case is(u, "", "ConfigMap") && u.GetName() == "kourier-bootstrap":
+		case isKind(u, "", "ConfigMap") && u.GetName() == "kourier-bootstrap":
 			const key = "envoy-bootstrap.yaml"
 			if s, found, _ := unstructured.NestedString(u.Object, "data", key); found {
 				_ = unstructured.SetNestedField(u.Object, strings.ReplaceAll(s, usual, d.namespace), "data", key)
 			}
-		case is(u, "cert-manager.io", "Certificate"):
+		case isKind(u, "cert-manager.io", "Certificate"):
 			names, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "dnsNames")
 			for n := range names {
 				names[n] = strings.Replace(names[n], "."+usual+".svc", "."+d.namespace+".svc", 1)
@@ -266,7 +252,7 @@ func swapEnvironment(container map[string]any, swap func(string) string) {
 	}
 }
 
-// eachWebhook runs f on every webhook of a webhook configuration.
+// eachWebhook calls f with every webhook of a webhook configuration.
 func eachWebhook(u *unstructured.Unstructured, f func(map[string]any)) {
 	webhooks, _ := u.Object["webhooks"].([]any)
 	for _, w := range webhooks {
@@ -276,7 +262,7 @@ func eachWebhook(u *unstructured.Unstructured, f func(map[string]any)) {
 	}
 }
 
-// eachContainer runs f on every container, init containers too, of an object with a pod template.
+// eachContainer calls f with every container, init containers too, of an object with a pod template.
 func eachContainer(u *unstructured.Unstructured, f func(map[string]any)) {
 	pod, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec")
 	m, _ := pod.(map[string]any)
@@ -290,7 +276,7 @@ func eachContainer(u *unstructured.Unstructured, f func(map[string]any)) {
 	}
 }
 
-// describe names an object in a message.
-func describe(u *unstructured.Unstructured) string {
+// describeObject returns the kind and name of an object for a message.
+func describeObject(u *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), firstOf(u.GetName(), u.GetGenerateName())))
 }

@@ -13,7 +13,7 @@ import (
 // A merge patch cannot store a null, so no object may have one. Kourier's probes and a role of Eventing are released so.
 func TestNoNulls(t *testing.T) {
 	for component, spec := range map[api.Component]string{api.Serving: kourier, api.Eventing: "{}"} {
-		b, err := shared.Render(context.Background(), install(t, component, spec), DefaultOptions(Pull))
+		b, err := shared.Render(context.Background(), install(t, component, spec), DefaultOptions(api.ModeManifestWork))
 		if err != nil {
 			t.Fatal(err)
 		}

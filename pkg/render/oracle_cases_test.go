@@ -187,10 +187,10 @@ config: {config-istio: {local-gateway.edge.knative-local-gateway: knative-local-
 source: {kafka: {enabled: true}, ceph: {enabled: true}}
 config: {features: {transport-encryption: strict}}`}
 	cases["serving kept whole"] = oracleCase{
-		component: api.Serving, spec: kourier, options: Options{Mode: Push, KeepDescriptions: true, KeepExamples: true},
+		component: api.Serving, spec: kourier, options: Options{Mode: api.ModeDirect, KeepDescriptions: true, KeepExamples: true},
 	}
 	cases["eventing kept whole"] = oracleCase{
-		component: api.Eventing, spec: "{}", options: Options{Mode: Push, KeepDescriptions: true, KeepExamples: true},
+		component: api.Eventing, spec: "{}", options: Options{Mode: api.ModeDirect, KeepDescriptions: true, KeepExamples: true},
 	}
 	addRandomCases(t, cases, fragments)
 	return cases

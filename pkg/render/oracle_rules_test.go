@@ -120,7 +120,7 @@ func variables(object map[string]any, at location) []string {
 	list, _ := value.([]any)
 	var out []string
 	for _, e := range list {
-		out = append(out, variable(e))
+		out = append(out, variableName(e))
 	}
 	return out
 }

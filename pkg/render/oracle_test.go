@@ -132,7 +132,7 @@ func explain(t *testing.T, theirs []unstructured.Unstructured, ours *Bundle) map
 	byID := map[ObjectID][]map[string]any{}
 	scaled := map[string]bool{"pingsource-mt-adapter": true, "kafka-source-dispatcher": true}
 	for _, u := range theirs {
-		byID[idOf(&u)] = append(byID[idOf(&u)], u.Object)
+		byID[objectIDOf(&u)] = append(byID[objectIDOf(&u)], u.Object)
 		if target, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "name"); target != "" {
 			scaled[target] = true
 		}

@@ -11,11 +11,11 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Patch is one entry of spec.patches: it changes exactly one rendered object.
+// Patch is an entry of spec.patches, which changes exactly one rendered object.
 type Patch struct {
 	// Target names the object.
 	Target PatchTarget `json:"target"`
-	// Patch says what changes.
+	// Patch is the change.
 	Patch PatchSpec `json:"patch"`
 }
 
@@ -24,11 +24,11 @@ type PatchTarget struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	// Namespace is needed only when two objects differ in nothing else.
+	// Namespace is necessary only when two objects differ in the namespace alone.
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// String is how messages name a target.
+// String returns the target as messages name the target.
 func (t PatchTarget) String() string {
 	ns := t.Namespace
 	if ns == "" {
@@ -37,7 +37,7 @@ func (t PatchTarget) String() string {
 	return fmt.Sprintf("%s %s %s/%s", t.APIVersion, t.Kind, ns, t.Name)
 }
 
-// PatchSpec is a patch document and the algorithm that it is written for.
+// PatchSpec is a patch document with the algorithm of the patch.
 type PatchSpec struct {
 	Type PatchType `json:"type"`
 	// Content is JSON or YAML.
@@ -76,14 +76,14 @@ func takePatches(spec map[string]any) ([]Patch, error) {
 		return nil, fmt.Errorf("spec.patches: %w", strict[0])
 	}
 	for n, p := range patches {
-		if err := p.validate(); err != nil {
+		if err := p.validatePatch(); err != nil {
 			return nil, fmt.Errorf("spec.patches[%d]: %w", n, err)
 		}
 	}
-	return patches, nil
+	return patches, checkPatchesBytes(patches)
 }
 
-func (p Patch) validate() error {
+func (p Patch) validatePatch() error {
 	for _, f := range []struct{ name, value string }{
 		{"apiVersion", p.Target.APIVersion}, {"kind", p.Target.Kind}, {"name", p.Target.Name},
 	} {
@@ -98,6 +98,9 @@ func (p Patch) validate() error {
 	}
 	if strings.TrimSpace(p.Patch.Content) == "" {
 		return errors.New("patch.content is empty")
+	}
+	if err := checkAliases([]byte(p.Patch.Content)); err != nil {
+		return fmt.Errorf("patch.content: %w", err)
 	}
 	return nil
 }

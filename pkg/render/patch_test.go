@@ -231,6 +231,8 @@ func TestPatchRefuses(t *testing.T) {
 		"a directive in a merge":        {Patch{controller, PatchSpec{MergePatch, "spec: {a: [{$patch: delete}]}"}}, "$patch is for patch.type strategic only"},
 		"a directive in a JSON patch":   {Patch{controller, PatchSpec{JSONPatch, "[{op: add, path: /spec, value: {$patch: replace}}]"}}, "$patch is for patch.type strategic only"},
 		"a directive that is no text":   {Patch{controller, PatchSpec{StrategicPatch, "$patch: 7"}}, "$patch must be a string"},
+		"an object as a merge key":      {Patch{controller, PatchSpec{StrategicPatch, "spec: {template: {spec: {containers: [{name: {}}]}}}"}}, "a type that a strategic patch cannot merge"},
+		"a list as a merge key":         {Patch{controller, PatchSpec{StrategicPatch, "spec: {template: {spec: {containers: [{name: controller, env: [{name: [a]}]}]}}}"}}, "a type that a strategic patch cannot merge"},
 		"a strategic patch for a CRD":   {Patch{target("apiextensions.k8s.io/v1", "CustomResourceDefinition", "services.serving.knative.dev"), PatchSpec{StrategicPatch, "spec: {}"}}, "use json or merge"},
 		"another name":                  {Patch{controller, PatchSpec{MergePatch, "metadata: {name: other}"}}, "must not change"},
 		"another namespace inside":      {Patch{controller, PatchSpec{StrategicPatch, "metadata: {namespace: other}"}}, "must not change"},
@@ -248,7 +250,7 @@ func TestPatchRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := shared.Render(context.Background(), install(t, api.Serving, patchSpec(t, tc.patch)), DefaultOptions(Pull))
+			_, err := shared.Render(context.Background(), install(t, api.Serving, patchSpec(t, tc.patch)), DefaultOptions(api.ModeManifestWork))
 			if ReasonOf(err) != ReasonPatchFailed || !containsText(err, tc.want) || !containsText(err, "spec.patches[0]") {
 				t.Errorf("Render: %s: %v; want %s with %q", ReasonOf(err), err, ReasonPatchFailed, tc.want)
 			}
@@ -256,7 +258,7 @@ func TestPatchRefuses(t *testing.T) {
 	}
 	t.Run("a label that is none", func(t *testing.T) {
 		spec := patchSpec(t, Patch{controller, PatchSpec{MergePatch, "metadata: {labels: {a b: c}}"}})
-		_, err := shared.Render(context.Background(), install(t, api.Serving, spec), DefaultOptions(Pull))
+		_, err := shared.Render(context.Background(), install(t, api.Serving, spec), DefaultOptions(api.ModeManifestWork))
 		if ReasonOf(err) != ReasonInvalidSpec || !containsText(err, `Deployment "knative-serving/controller"`) {
 			t.Errorf("Render: %v", err)
 		}

@@ -26,20 +26,20 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// maxPatchCopies bounds what the copy operations of one JSON patch may add.
-const maxPatchCopies = 1 << 20
-
 const patchDirective = "$patch"
 
-// applyPatches applies spec.patches in order; each sees what the ones before it did.
+// applyPatches applies spec.patches in order; each patch sees the results of the patches before.
 func applyPatches(d *draft) error {
 	if len(d.patches) == 0 {
 		return nil
 	}
 	p := patcher{draft: d, types: patchTypes()}
 	for n, patch := range d.patches {
-		if err := p.apply(patch); err != nil {
-			return refuse(ReasonPatchFailed, "cannot apply spec.patches[%d] to %s: %w", n, patch.Target, err)
+		if err := d.checkStopped(); err != nil {
+			return err
+		}
+		if err := p.applyPatch(patch); err != nil {
+			return newError(reasonWithDefault(err, ReasonPatchFailed), "cannot apply spec.patches[%d] to %s: %w", n, patch.Target, err)
 		}
 	}
 	return nil
@@ -65,8 +65,8 @@ func patchTypes() *runtime.Scheme {
 	return s
 }
 
-func (p patcher) apply(patch Patch) error {
-	at, err := p.find(patch.Target)
+func (p patcher) applyPatch(patch Patch) error {
+	at, err := p.findTarget(patch.Target)
 	if err != nil {
 		return err
 	}
@@ -85,19 +85,19 @@ func (p patcher) apply(patch Patch) error {
 		return err
 	}
 	if directive == "delete" {
-		return p.remove(at)
+		return p.removeObject(at)
 	}
-	patched, err := p.patched(u, patch.Patch.Type, document)
+	patched, err := p.patchObject(u, patch.Patch.Type, document)
 	if err != nil {
 		return err
 	}
 	p.draft.objects[at] = patched
-	p.draft.users[idOf(patched)] = true
+	p.draft.users[objectIDOf(patched)] = true
 	return nil
 }
 
-// find is the one object that a target names.
-func (p patcher) find(t PatchTarget) (int, error) {
+// findTarget returns the index of the only object that matches a target.
+func (p patcher) findTarget(t PatchTarget) (int, error) {
 	var found []int
 	for n, u := range p.draft.objects {
 		if u.GetAPIVersion() == t.APIVersion && u.GetKind() == t.Kind && u.GetName() == t.Name &&
@@ -115,48 +115,62 @@ func (p patcher) find(t PatchTarget) (int, error) {
 	}
 }
 
-// remove leaves an object out. CRDs and Namespaces hold what users made; the Serving webhook has to answer before an
-// installation can complete.
-func (p patcher) remove(at int) error {
+// removeObject removes an object. CRDs and Namespaces hold the objects of users, and no installation of Serving completes
+// without the webhook.
+func (p patcher) removeObject(at int) error {
 	u := p.draft.objects[at]
 	switch {
 	case isFoundation(u):
 		return fmt.Errorf("a %s cannot be left out", u.GetKind())
-	case p.draft.component == api.Serving && is(u, "apps", "Deployment") && u.GetName() == "webhook":
+	case p.draft.component == api.Serving && isKind(u, "apps", "Deployment") && u.GetName() == "webhook":
 		return errors.New("the webhook of Knative Serving cannot be left out")
 	}
 	p.draft.objects = slices.Delete(p.draft.objects, at, at+1)
 	return nil
 }
 
-// patched is u with the document applied.
-func (p patcher) patched(u *unstructured.Unstructured, kind PatchType, document []byte) (*unstructured.Unstructured, error) {
+// patchObject returns u with the document applied.
+func (p patcher) patchObject(u *unstructured.Unstructured, kind PatchType, document []byte) (*unstructured.Unstructured, error) {
 	original, err := u.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	var result []byte
-	switch kind {
-	case JSONPatch:
-		result, err = applyJSONPatch(original, document)
-	case MergePatch:
-		result, err = jsonpatch.MergePatch(original, document)
-	case StrategicPatch:
-		result, err = p.applyStrategic(u, original, document)
-	default:
-		err = fmt.Errorf("patch.type %q is unknown", kind)
-	}
+	result, err := p.applyDocument(u, kind, original, document)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.draft.recordPatched(len(original), len(result)); err != nil {
 		return nil, err
 	}
 	out := &unstructured.Unstructured{}
 	if err := out.UnmarshalJSON(result); err != nil {
 		return nil, fmt.Errorf("the result is no Kubernetes object: %w", err)
 	}
-	if idOf(out) != idOf(u) || out.GetAPIVersion() != u.GetAPIVersion() {
+	if objectIDOf(out) != objectIDOf(u) || out.GetAPIVersion() != u.GetAPIVersion() {
 		return nil, errors.New("a patch must not change apiVersion, kind, metadata.name or metadata.namespace")
 	}
 	return out, nil
+}
+
+// applyDocument applies the document to the JSON of u. The merging libraries panic on documents of an unexpected shape: strategicpatch
+// compares the values of a merge key, and an object as the name of a container cannot be compared.
+func (p patcher) applyDocument(u *unstructured.Unstructured, kind PatchType, original, document []byte) (result []byte, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			result, err = nil, fmt.Errorf("a value of patch.content has a type that a %s patch cannot merge (%v): "+
+				"compare each value with the type of the field in the Kubernetes API", kind, cause)
+		}
+	}()
+	switch kind {
+	case JSONPatch:
+		return applyJSONPatch(original, document)
+	case MergePatch:
+		return jsonpatch.MergePatch(original, document)
+	case StrategicPatch:
+		return p.applyStrategic(u, original, document)
+	default:
+		return nil, fmt.Errorf("patch.type %q is unknown", kind)
+	}
 }
 
 func applyJSONPatch(original, document []byte) ([]byte, error) {
@@ -165,7 +179,7 @@ func applyJSONPatch(original, document []byte) ([]byte, error) {
 		return nil, fmt.Errorf("patch.content is no JSON patch: %w", err)
 	}
 	options := jsonpatch.NewApplyOptions()
-	options.AccumulatedCopySizeLimit = maxPatchCopies
+	options.AccumulatedCopySizeLimit = maxObjectBytes
 	return decoded.ApplyWithOptions(original, options)
 }
 
@@ -221,7 +235,8 @@ func setDefault(m map[string]any, key, value string) {
 	}
 }
 
-// refuseDirectives refuses what only a strategic patch understands: other patches would write it into the object.
+// refuseDirectives refuses directives of strategic patches in other patches, which would write the directives into the
+// object.
 func refuseDirectives(document []byte) error {
 	var root any
 	if err := json.Unmarshal(document, &root); err != nil {

@@ -16,60 +16,62 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/render/internal/remote"
 	"open-cluster-management.io/knative-addon/pkg/render/releases"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// Renderer renders Installs. It is safe for concurrent use.
+// Renderer renders Installs and is safe for concurrent use.
 type Renderer struct {
 	config  Config
 	catalog *catalog
 	source  string
-	allowed kinds
+	allowed allowedKinds
 	bundles *bundles
 	fetcher *remote.Fetcher
 	store   *objectStore
-	// private is a directory of the Renderer's own, removed by Close.
-	private string
-	// idle runs when nothing was rendered for a while.
+	waiters waiterLimit
+	// private is a directory of the Renderer, which Close removes.
+	private *privateDirectory
+	// idle calls releaseMemory after a time without renderings.
 	idle *time.Timer
 }
 
-// parsedFor is how long parsed release manifests are kept after they were used: two megabytes a version and component, which
-// it takes a tenth of a second to parse anew.
-const parsedFor = 5 * time.Second
+// parsedLifetime is how long parsed release manifests stay in memory after the last use: two megabytes for a version and
+// component, which take a tenth of a second to parse again.
+const parsedLifetime = 5 * time.Second
 
 // New opens the release manifests. The caller closes the Renderer.
 func New(cfg Config) (*Renderer, error) {
-	fetcher, err := remote.New(cfg.RemoteManifests)
+	fetcher, err := remote.New(cfg.RemoteManifests, trust.IsPublic)
 	if err != nil {
 		return nil, err
 	}
-	private, err := os.MkdirTemp("", "knative-releases-")
+	private, err := makePrivateDirectory()
 	if err != nil {
-		return nil, refuse(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
+		return nil, newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
 	}
 	r := &Renderer{
-		config: cfg, allowed: allowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
-		store: newObjectStore(), private: private, idle: time.AfterFunc(parsedFor, tidy),
+		config: cfg, allowed: newAllowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
+		store: newObjectStore(), private: private, idle: time.AfterFunc(parsedLifetime, releaseMemory),
 	}
-	if err := r.open(); err != nil {
+	if err := r.openReleases(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// open finds the release manifests, or unpacks them to the private directory.
-func (r *Renderer) open() error {
+// openReleases finds the release manifests, or unpacks the embedded manifests to the private directory.
+func (r *Renderer) openReleases() error {
 	dir := firstOf(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
 	if dir != "" {
 		r.source = "directory " + dir + ", unverified"
 	} else {
-		dir = filepath.Join(r.private, "releases")
+		dir = filepath.Join(r.private.path, "releases")
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return refuse(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
+			return newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
 		}
 		sum, err := releases.Unpack(dir)
 		if err != nil {
-			return refuse(ReasonReleasesMissing, "%w", err)
+			return newError(ReasonReleasesMissing, "%w", err)
 		}
 		r.source = fmt.Sprintf("%s %s, sha256:%s", releases.Module, sum.Version, sum.SHA256)
 	}
@@ -78,90 +80,151 @@ func (r *Renderer) open() error {
 	return err
 }
 
-// Close removes what New unpacked. Bundles stay valid.
+// Close removes the unpacked manifests. Bundles stay valid.
 func (r *Renderer) Close() error {
 	r.idle.Stop()
-	return os.RemoveAll(r.private)
+	return r.private.removeDirectory()
 }
 
-// Source says where the release manifests come from and whether they were verified.
+// Source describes the origin of the release manifests and whether they were verified.
 func (r *Renderer) Source() string { return r.source }
 
-// CacheStats count what Render found and what it rendered.
-func (r *Renderer) CacheStats() CacheStats { return r.bundles.stats() }
+// CacheStats counts the requests that the cache answered and the renderings.
+func (r *Renderer) CacheStats() CacheStats { return r.bundles.readStats() }
 
-// Render is the bundle of the Install. Equal content, with equal values of clusters where it uses any, gives the same
-// *Bundle, which the caller must not change.
+// Render returns the bundle of the Install. Equal content, with equal values of clusters, has the same *Bundle, which the
+// caller must not change. Installs wait in a queue that takes the namespaces of their resources in turn.
 func (r *Renderer) Render(ctx context.Context, in *Install, opts Options) (*Bundle, error) {
-	if err := in.complete(); err != nil {
+	e, err := r.startRendering(ctx, in, opts)
+	if err != nil {
+		return nil, err
+	}
+	return e.awaitBundle(ctx)
+}
+
+// RenderPromptly is Render for workers of controllers. For an unknown bundle, the worker waits briefly, and not at all when
+// other workers wait already; then IsPending reports the error, and the worker asks again later.
+func (r *Renderer) RenderPromptly(ctx context.Context, in *Install, opts Options) (*Bundle, error) {
+	if !in.fetchesDocuments() {
+		e, err := r.startRendering(ctx, in, opts)
+		if err != nil {
+			return nil, err
+		}
+		if e.isSettled() {
+			return e.bundle, e.err
+		}
+	}
+	limit := time.Duration(0)
+	if r.waiters.admitWaiter(in.namespace) {
+		defer r.waiters.releaseWaiter(in.namespace)
+		limit = promptWait
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, limit, newError(ReasonPending,
+		"%s %q is being rendered, or others before it", in.component.Kind(), objectName(in.namespace, in.name)))
+	defer cancel()
+	return r.Render(waiting, in, opts)
+}
+
+// startRendering returns the cache entry of the Install and starts the rendering of a new entry.
+func (r *Renderer) startRendering(ctx context.Context, in *Install, opts Options) (*entry, error) {
+	if err := in.checkValues(); err != nil {
 		return nil, err
 	}
 	exact, err := r.VersionOf(in)
 	if err != nil {
 		return nil, err
 	}
+	restricted := r.isRestricted(in)
+	if restricted {
+		if err := in.refuseOwnManifests(); err != nil {
+			return nil, err
+		}
+	}
 	src, err := r.fetchSources(ctx, in, exact)
 	if err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
-	k := key{content: in.content, cluster: in.cluster, remote: src.sum(), version: exact, namespace: in.target, options: opts}
-	return r.bundles.get(ctx, k, func() (*Bundle, error) {
-		j := job{install: in, version: exact, sources: src, options: opts}
-		// Others may wait for this bundle: that the first one stops waiting is no reason to fail them.
-		return r.render(context.WithoutCancel(ctx), j)
-	})
+	j := job{install: in, version: exact, sources: src, options: opts.withDefaults(), restricted: restricted}
+	//nolint:contextcheck // other callers may wait for this bundle after the first caller has stopped waiting
+	return r.bundles.startRendering(in.namespace, j.cacheKey(), func(ctx context.Context, begin func()) (*Bundle, error) {
+		j.begin = begin
+		return r.renderJob(ctx, j)
+	}), nil
 }
 
-// job is everything that a bundle is rendered from.
+// job is the complete input of a rendering.
 type job struct {
 	install *Install
 	version string
 	sources sources
 	options Options
+	// begin starts the time limit of the rendering; may be nil.
+	begin func()
+	// restricted reports whether the resource is of a namespace without trust.
+	restricted bool
 }
 
-func (r *Renderer) render(ctx context.Context, j job) (*Bundle, error) {
+func (j *job) cacheKey() key {
+	return key{
+		content: j.install.content, cluster: j.install.cluster, remote: j.sources.contentHash(), version: j.version,
+		namespace: j.install.target, options: j.options, restricted: j.restricted,
+	}
+}
+
+func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 	var err error
-	if j.install, err = j.install.expanded(); err != nil {
+	if j.install, err = j.install.expandReferences(); err != nil {
 		return nil, err
+	}
+	if j.restricted {
+		if err := r.checkSpec(j.install); err != nil {
+			return nil, err
+		}
 	}
 	objects, err := r.operatorOutput(ctx, j)
 	if err != nil {
 		return nil, err
 	}
 	d := &draft{
-		component: j.install.component, version: j.version, namespace: j.install.target, spec: j.install.spec(),
-		patches: j.install.patches, ingresses: j.install.ingresses(), options: j.options, allowed: r.allowed,
-		warnings: append(j.sources.warnings(), j.install.deployment.warnings()...),
+		component: j.install.component, version: j.version, namespace: j.install.target, spec: j.install.componentSpec(),
+		patches: j.install.patches, ingresses: j.install.enabledIngresses(), options: j.options, allowed: r.allowed,
+		warnings: append(j.sources.listWarnings(), j.install.deployment.listWarnings()...),
 		objects:  objects, store: r.store, users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
+		stopped: func() error { return context.Cause(ctx) },
 	}
-	return d.finish()
+	b, err := d.buildBundle()
+	if err != nil || !j.restricted {
+		return b, err
+	}
+	if err := r.checkBundle(ctx, j, b); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
-// operatorOutput is what the Knative Operator would install.
+// operatorOutput returns the objects that the Knative Operator would install.
 func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.Unstructured, error) {
-	defer r.idle.Reset(parsedFor)
-	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion, deployment: j.install.deployment}
-	switch cr := j.install.resource(j.version).(type) {
+	defer r.idle.Reset(parsedLifetime)
+	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion, deployment: j.install.deployment, begin: j.begin}
+	switch cr := j.install.newResource(j.version).(type) {
 	case *v1beta1.KnativeServing:
 		if err := r.catalog.checkServing(cr, j.version); err != nil {
 			return nil, err
 		}
-		if err := j.sources.localize(r.private, &cr.Spec.CommonSpec, r.allowed); err != nil {
+		if err := j.sources.writeFiles(r.private.path, &cr.Spec.CommonSpec, r.allowed); err != nil {
 			return nil, err
 		}
-		return op.run(ctx, cr, servingPipeline(cr))
+		return op.runPipeline(ctx, cr, servingPipeline(cr))
 	case *v1beta1.KnativeEventing:
 		if err := r.catalog.checkEventing(cr, j.version); err != nil {
 			return nil, err
 		}
-		if err := j.sources.localize(r.private, &cr.Spec.CommonSpec, r.allowed); err != nil {
+		if err := j.sources.writeFiles(r.private.path, &cr.Spec.CommonSpec, r.allowed); err != nil {
 			return nil, err
 		}
-		objects, err := op.run(ctx, cr, eventingPipeline(cr))
+		objects, err := op.runPipeline(ctx, cr, eventingPipeline(cr))
 		return withoutTLS(cr, objects), err
 	default:
-		return nil, refuse(ReasonInternal, "cannot render %T", cr)
+		return nil, newError(ReasonInternal, "cannot render %T", cr)
 	}
 }

@@ -23,7 +23,7 @@ const nameLabel = "app.kubernetes.io/name"
 
 // servingPipeline is the operator's own order of steps for a KnativeServing.
 func servingPipeline(ks *v1beta1.KnativeServing) pipeline {
-	bootstrap := takeBootstrap(ks)
+	bootstrap := takeKourierBootstrap(ks)
 	return pipeline{
 		component: api.Serving,
 		appendManifests: []stage{
@@ -43,8 +43,8 @@ func servingPipeline(ks *v1beta1.KnativeServing) pipeline {
 	}
 }
 
-// checkServing refuses a KnativeServing that names something which the release directory does not have. With
-// spec.manifests the user brings these along and the operator leaves out what it does not find.
+// checkServing refuses a KnativeServing that names an ingress or a guard which the release directory lacks. With
+// spec.manifests the user brings all manifests, and the operator leaves out the missing parts.
 func (c *catalog) checkServing(ks *v1beta1.KnativeServing, version string) error {
 	if len(ks.Spec.Manifests) > 0 {
 		return nil
@@ -54,42 +54,19 @@ func (c *catalog) checkServing(ks *v1beta1.KnativeServing, version string) error
 	}
 	minor := directoryOf(version)
 	for _, name := range ingressesOf(ks) {
-		if !c.has("ingress", minor, name) {
-			return refuse(ReasonIngressNotBundled, "ingress %q is not bundled for %s %s: enable one of %s in spec.ingress",
-				name, api.Serving, version, c.list("ingress", minor))
+		if !c.hasDirectory("ingress", minor, name) {
+			return newError(ReasonIngressNotBundled, "ingress %q is not bundled for %s %s: enable one of %s in spec.ingress",
+				name, api.Serving, version, c.formatNames("ingress", minor))
 		}
 	}
 	if ks.Spec.Security != nil && ks.Spec.Security.SecurityGuard.Enabled {
 		guard, known := security.SecurityGuardVersion["v"+minor]
-		if !known || !c.has("security-guard", guard) {
-			return refuse(ReasonSecurityGuardNotBundled, "security guard is not bundled for %s %s: remove "+
+		if !known || !c.hasDirectory("security-guard", guard) {
+			return newError(ReasonSecurityGuardNotBundled, "security guard is not bundled for %s %s: remove "+
 				"spec.security.securityGuard or choose another version", api.Serving, version)
 		}
 	}
 	return nil
-}
-
-// ingressesOf are the enabled ingresses. Without spec.ingress it is Istio; with it and nothing enabled there is none.
-func ingressesOf(ks *v1beta1.KnativeServing) []string {
-	in := ks.Spec.Ingress
-	if in == nil {
-		return []string{"istio"}
-	}
-	var out []string
-	for _, e := range []struct {
-		name    string
-		enabled bool
-	}{
-		{"istio", in.Istio.Enabled},
-		{"contour", in.Contour.Enabled},
-		{"kourier", in.Kourier.Enabled},
-		{"gateway-api", in.GatewayAPI.Enabled},
-	} {
-		if e.enabled {
-			out = append(out, e.name)
-		}
-	}
-	return out
 }
 
 // directoryOf is the directory name of what is released per minor version.
@@ -100,9 +77,9 @@ func directoryOf(version string) string {
 	return strings.TrimPrefix(semver.MajorMinor("v"+strings.TrimPrefix(version, "v")), "v")
 }
 
-// list is the sorted names below a directory, for messages.
-func (c *catalog) list(elements ...string) string {
-	names, err := c.below(elements...)
+// formatNames returns the sorted names below a directory for a message.
+func (c *catalog) formatNames(elements ...string) string {
+	names, err := c.listBelow(elements...)
 	if err != nil || len(names) == 0 {
 		return "none"
 	}

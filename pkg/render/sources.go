@@ -3,6 +3,7 @@
 package render
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,8 +27,6 @@ import (
 const (
 	// originAnnotation marks the objects of spec.additionalManifests on their way through the operator's functions.
 	originAnnotation = api.Prefix + "additional-manifest"
-	// maxSourceObjects bounds the objects of one document.
-	maxSourceObjects = 2000
 	versionVariable  = "${VERSION}"
 )
 
@@ -35,16 +35,30 @@ type sources struct {
 	manifests, additional []*remote.Document
 }
 
-// fetchSources gets what spec.manifests and spec.additionalManifests name.
+// fetchSources fetches the documents of spec.manifests and spec.additionalManifests.
 func (r *Renderer) fetchSources(ctx context.Context, in *Install, exact string) (sources, error) {
-	spec := in.spec()
+	spec := in.componentSpec()
 	var s sources
 	var err error
 	if s.manifests, err = r.fetchAll(ctx, "spec.manifests", exact, spec.GetManifests()); err != nil {
 		return sources{}, err
 	}
-	s.additional, err = r.fetchAll(ctx, "spec.additionalManifests", exact, spec.GetAdditionalManifests())
-	return s, err
+	if s.additional, err = r.fetchAll(ctx, "spec.additionalManifests", exact, spec.GetAdditionalManifests()); err != nil {
+		return sources{}, err
+	}
+	return s, s.checkBounds()
+}
+
+// checkBounds refuses documents that are too large together.
+func (s sources) checkBounds() error {
+	size := 0
+	for _, doc := range append(slices.Clone(s.manifests), s.additional...) {
+		if size += len(doc.Data); size > maxRemoteBytes {
+			return newError(ReasonTooLarge, "the documents of spec.manifests and spec.additionalManifests have more than %d bytes: leave out %s, or split the resource",
+				maxRemoteBytes, doc.URL)
+		}
+	}
+	return nil
 }
 
 func (r *Renderer) fetchAll(ctx context.Context, field, exact string, list []base.Manifest) ([]*remote.Document, error) {
@@ -52,18 +66,21 @@ func (r *Renderer) fetchAll(ctx context.Context, field, exact string, list []bas
 	for n, m := range list {
 		doc, err := r.fetcher.Fetch(ctx, strings.ReplaceAll(m.Url, versionVariable, exact))
 		if refused := (*remote.RefusedError)(nil); errors.As(err, &refused) {
-			return nil, refuse(ReasonRemoteManifestRefused, "%s[%d]: %w", field, n, err)
+			return nil, newError(ReasonRemoteManifestRefused, "%s[%d]: %w", field, n, err)
+		}
+		if IsPending(err) {
+			return nil, err
 		}
 		if err != nil {
-			return nil, refuse(ReasonRemoteManifestUnavailable, "%s[%d]: %w", field, n, err)
+			return nil, newError(ReasonRemoteManifestUnavailable, "%s[%d]: %w", field, n, err)
 		}
 		out = append(out, doc)
 	}
 	return out, nil
 }
 
-// sum identifies the content of the documents; it is zero without any.
-func (s sources) sum() [sha256.Size]byte {
+// contentHash identifies the content of the documents; zero without documents.
+func (s sources) contentHash() [sha256.Size]byte {
 	if len(s.manifests)+len(s.additional) == 0 {
 		return [sha256.Size]byte{}
 	}
@@ -77,8 +94,8 @@ func (s sources) sum() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// warnings name the documents whose content the CR does not pin.
-func (s sources) warnings() []string {
+// listWarnings returns a warning for every document without a digest in the CR.
+func (s sources) listWarnings() []string {
 	var out []string
 	for _, doc := range append(append([]*remote.Document{}, s.manifests...), s.additional...) {
 		if !doc.Pinned {
@@ -88,9 +105,9 @@ func (s sources) warnings() []string {
 	return out
 }
 
-// localize writes the checked objects of the documents below dir and makes the spec name these files: the operator's
-// functions, which would fetch any URL and read any file, see nothing else.
-func (s sources) localize(dir string, spec *base.CommonSpec, allowed kinds) error {
+// writeFiles writes the checked objects of the documents below dir and makes the spec name the files: the operator's
+// functions, which would fetch any URL and read any file, get only these names.
+func (s sources) writeFiles(dir string, spec *base.CommonSpec, allowed allowedKinds) error {
 	for n, doc := range s.manifests {
 		path, err := writeSource(dir, doc, allowed, false)
 		if err != nil {
@@ -108,10 +125,10 @@ func (s sources) localize(dir string, spec *base.CommonSpec, allowed kinds) erro
 	return nil
 }
 
-func writeSource(dir string, doc *remote.Document, allowed kinds, additional bool) (string, error) {
+func writeSource(dir string, doc *remote.Document, allowed allowedKinds, additional bool) (string, error) {
 	objects, err := parseSource(doc.Data)
 	if err != nil {
-		return "", refuse(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
+		return "", newError(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
 	}
 	var out bytes.Buffer
 	name := "manifest-" + doc.SHA256
@@ -119,16 +136,16 @@ func writeSource(dir string, doc *remote.Document, allowed kinds, additional boo
 		name = "additional-" + doc.SHA256
 	}
 	for _, u := range objects {
-		if err := allowed.check(u); err != nil {
+		if err := allowed.checkKind(u); err != nil {
 			return "", err
 		}
-		completeShape(u)
+		addEmptyLists(u)
 		if additional {
-			u.SetAnnotations(union(u.GetAnnotations(), map[string]string{originAnnotation: "true"}))
+			u.SetAnnotations(mergeMaps(u.GetAnnotations(), map[string]string{originAnnotation: "true"}))
 		}
 		data, err := json.Marshal(u.Object)
 		if err != nil {
-			return "", refuse(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
+			return "", newError(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
 		}
 		out.WriteString("---\n")
 		out.Write(data)
@@ -136,13 +153,16 @@ func writeSource(dir string, doc *remote.Document, allowed kinds, additional boo
 	}
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		return "", refuse(ReasonInternal, "cannot keep %s: %w", doc.URL, err)
+		return "", newError(ReasonInternal, "cannot keep %s: %w", doc.URL, err)
 	}
 	return path, nil
 }
 
-// parseSource reads YAML or JSON documents; the items of a List count as documents of their own.
+// parseSource reads YAML or JSON documents; the items of a List count as separate documents.
 func parseSource(data []byte) ([]*unstructured.Unstructured, error) {
+	if err := checkDocuments(data); err != nil {
+		return nil, err
+	}
 	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(data))
 	var out []*unstructured.Unstructured
 	for {
@@ -157,12 +177,12 @@ func parseSource(data []byte) ([]*unstructured.Unstructured, error) {
 		if len(u.Object) == 0 {
 			continue
 		}
-		found, err := flatten(u)
+		found, err := flattenList(u)
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, found...); len(out) > maxSourceObjects {
-			return nil, fmt.Errorf("it has more than %d objects", maxSourceObjects)
+		if out = append(out, found...); len(out) > maxObjects {
+			return nil, fmt.Errorf("it has more than %d objects", maxObjects)
 		}
 	}
 	if len(out) == 0 {
@@ -171,7 +191,24 @@ func parseSource(data []byte) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// checkDocuments refuses YAML documents that become large when a parser reads them.
+func checkDocuments(data []byte) error {
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkDocument(document); err != nil {
+			return err
+		}
+	}
+}
+
+func flattenList(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	items, isList := u.Object["items"].([]any)
 	if !isList || !strings.HasSuffix(u.GetKind(), "List") {
 		return []*unstructured.Unstructured{u}, checkShape(u)
@@ -191,7 +228,7 @@ func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error)
 	return out, nil
 }
 
-// checkShape refuses objects that the operator's functions cannot walk.
+// checkShape refuses objects on which the operator's functions panic.
 func checkShape(u *unstructured.Unstructured) error {
 	if u.GetAPIVersion() == "" || u.GetKind() == "" || firstOf(u.GetName(), u.GetGenerateName()) == "" {
 		return errors.New("it has an object without apiVersion, kind or name")
@@ -203,19 +240,19 @@ func checkShape(u *unstructured.Unstructured) error {
 		}
 		list, ok := value.([]any)
 		if !ok {
-			return fmt.Errorf("%s of %s is not a list", field, describe(u))
+			return fmt.Errorf("%s of %s is not a list", field, describeObject(u))
 		}
 		for _, item := range list {
 			if _, ok := item.(map[string]any); !ok {
-				return fmt.Errorf("%s of %s has an entry that is not an object", field, describe(u))
+				return fmt.Errorf("%s of %s has an entry that is not an object", field, describeObject(u))
 			}
 		}
 	}
 	return nil
 }
 
-// completeShape adds the empty lists that the operator's functions take for granted.
-func completeShape(u *unstructured.Unstructured) {
+// addEmptyLists adds the empty lists that the operator's functions require.
+func addEmptyLists(u *unstructured.Unstructured) {
 	field := ""
 	switch u.GetKind() {
 	case "ClusterRoleBinding", "RoleBinding":
@@ -228,9 +265,9 @@ func completeShape(u *unstructured.Unstructured) {
 	}
 }
 
-// takeOrigin reads and removes the marks of writeSource.
-func takeOrigin(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
+// readOrigins reads and removes the annotations of writeSource.
+func readOrigins(d *draft) error {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		annotations := u.GetAnnotations()
 		if _, found := annotations[originAnnotation]; !found {
 			return
@@ -240,7 +277,7 @@ func takeOrigin(d *draft) error {
 		if len(annotations) == 0 {
 			unstructured.RemoveNestedField(u.Object, "metadata", "annotations")
 		}
-		id := idOf(u)
+		id := objectIDOf(u)
 		d.additional[id], d.users[id] = true, true
 	})
 	return nil

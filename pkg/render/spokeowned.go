@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// dropServerFields drops what an API server writes, and owners, which are somebody else's objects on another cluster.
+// dropServerFields drops the fields that an API server writes, and owner references, which name objects of another cluster.
 func dropServerFields(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		delete(u.Object, "status")
 		metadata, _ := u.Object["metadata"].(map[string]any)
 		for _, field := range []string{
@@ -27,14 +27,14 @@ func dropServerFields(d *draft) error {
 	return nil
 }
 
-// scaler is what decides about the replicas of a workload on the spoke.
+// scaler is the object or controller that decides the replicas of a workload on the cluster.
 type scaler struct {
 	by string
-	// fromZero says that it only starts the workload: a number that the user chose stays.
+	// fromZero reports whether the scaler only starts the workload: a number that the user chose stays.
 	fromZero bool
 }
 
-// controllerScaled are the workloads that Knative's controllers scale, by name.
+// controllerScaled returns the workloads that Knative's controllers scale, by name.
 func controllerScaled() map[string]scaler {
 	kafka := scaler{by: "kafka-controller"}
 	return map[string]scaler{
@@ -47,17 +47,17 @@ func controllerScaled() map[string]scaler {
 
 type workloadKey struct{ kind, namespace, name string }
 
-// scalers are the scaled workloads of the draft.
-func (d *draft) scalers() map[workloadKey]scaler {
+// findScalers returns the scaled workloads of the draft with their scalers.
+func (d *draft) findScalers() map[workloadKey]scaler {
 	out := map[workloadKey]scaler{}
 	controllers := controllerScaled()
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		if s, found := controllers[u.GetName()]; found && isWorkload(u) {
-			out[keyOf(u)] = s
+			out[workloadKeyOf(u)] = s
 		}
 	})
-	d.each(func(u *unstructured.Unstructured) {
-		if !is(u, "autoscaling", "HorizontalPodAutoscaler") && !is(u, "keda.sh", "ScaledObject") {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if !isKind(u, "autoscaling", "HorizontalPodAutoscaler") && !isKind(u, "keda.sh", "ScaledObject") {
 			return
 		}
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "name")
@@ -69,18 +69,18 @@ func (d *draft) scalers() map[workloadKey]scaler {
 }
 
 func isWorkload(u *unstructured.Unstructured) bool {
-	return is(u, "apps", "Deployment") || is(u, "apps", "StatefulSet")
+	return kindOf(u).Feedback == WorkloadFeedback
 }
 
-func keyOf(u *unstructured.Unstructured) workloadKey {
+func workloadKeyOf(u *unstructured.Unstructured) workloadKey {
 	return workloadKey{u.GetKind(), u.GetNamespace(), u.GetName()}
 }
 
-// dropScaledReplicas leaves the number of replicas to what scales the workload on the spoke.
+// dropScaledReplicas removes the number of replicas from workloads that the cluster scales.
 func dropScaledReplicas(d *draft) error {
-	scalers := d.scalers()
-	d.each(func(u *unstructured.Unstructured) {
-		s, found := scalers[keyOf(u)]
+	scalers := d.findScalers()
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		s, found := scalers[workloadKeyOf(u)]
 		if !found || !isWorkload(u) {
 			return
 		}
@@ -92,16 +92,16 @@ func dropScaledReplicas(d *draft) error {
 	return nil
 }
 
-// pingAdapter is the Deployment of PingSources.
+// pingAdapter is the name of the Deployment for PingSources.
 const pingAdapter = "pingsource-mt-adapter"
 
 // dropAdapterEnvironment leaves the environment of the PingSource adapter to the eventing controller. The controller
-// compares it by position, NAMESPACE and SYSTEM_NAMESPACE first, and replaces it whenever it differs: what is left here
-// must be the beginning of what it writes, or both would roll the Deployment for ever.
+// compares the environment by position, NAMESPACE and SYSTEM_NAMESPACE first, and replaces an environment that differs. The
+// remaining variables must be a prefix of the controller's list, or both writers would roll the Deployment for ever.
 func dropAdapterEnvironment(d *draft) error {
 	leading := []string{"NAMESPACE", "SYSTEM_NAMESPACE"}
-	d.each(func(u *unstructured.Unstructured) {
-		if !is(u, "apps", "Deployment") || u.GetName() != pingAdapter {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if !isKind(u, "apps", "Deployment") || u.GetName() != pingAdapter {
 			return
 		}
 		eachContainer(u, func(c map[string]any) {
@@ -109,33 +109,34 @@ func dropAdapterEnvironment(d *draft) error {
 			if !ok || c["name"] != "dispatcher" {
 				return
 			}
-			env = slices.DeleteFunc(env, func(e any) bool { return strings.HasPrefix(variable(e), "K_") })
-			slices.SortStableFunc(env, func(a, b any) int { return place(leading, variable(a)) - place(leading, variable(b)) })
+			env = slices.DeleteFunc(env, func(e any) bool { return strings.HasPrefix(variableName(e), "K_") })
+			slices.SortStableFunc(env, func(a, b any) int { return positionIn(leading, variableName(a)) - positionIn(leading, variableName(b)) })
 			c["env"] = env
 		})
 	})
 	return nil
 }
 
-func variable(e any) string {
+func variableName(e any) string {
 	m, _ := e.(map[string]any)
 	name, _ := m["name"].(string)
 	return name
 }
 
-// place is the index of s in list, and the length of list when it is not there.
-func place(list []string, s string) int {
+// positionIn returns the index of s in list, and the length of list when s is absent.
+func positionIn(list []string, s string) int {
 	if at := slices.Index(list, s); at >= 0 {
 		return at
 	}
 	return len(list)
 }
 
-// dropWebhookFields drops what Knative's webhooks write into their own configurations and CRDs: rules and caBundle. A
-// namespace selector that a release or a user set stays, completed to what Knative makes of it, so that both agree:
-// the webhooks for ConfigMaps never write one, and without it they would answer for every namespace of the cluster.
+// dropWebhookFields drops the fields that Knative's webhooks write into their own configurations and CRDs: rules and
+// caBundle. A namespace selector of a release or a user stays, completed to the form that Knative writes, so that both
+// writers agree: the webhooks for ConfigMaps never write a selector, and without a selector would serve every namespace of
+// the cluster.
 func dropWebhookFields(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		if isCRD(u) {
 			unstructured.RemoveNestedField(u.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
 		}
@@ -146,7 +147,7 @@ func dropWebhookFields(d *draft) error {
 			if config, ok := w["clientConfig"].(map[string]any); ok {
 				delete(config, "caBundle")
 			}
-			if !selfManaged(u, w) {
+			if !isSelfManaged(u, w) {
 				return
 			}
 			delete(w, "rules")
@@ -156,14 +157,15 @@ func dropWebhookFields(d *draft) error {
 	return nil
 }
 
-// selfManaged tells whether a webhook of Knative keeps this entry itself: it looks for the entry with the name of its
-// configuration.
-func selfManaged(u *unstructured.Unstructured, w map[string]any) bool {
+// isSelfManaged reports whether a webhook of Knative maintains the entry: the webhook looks for an entry with the name of
+// the configuration.
+func isSelfManaged(u *unstructured.Unstructured, w map[string]any) bool {
 	return w["name"] == u.GetName() && strings.HasSuffix(u.GetName(), ".knative.dev")
 }
 
-// completeSelectors writes the namespace selector as Knative's webhooks complete it: their own expressions, then the
-// foreign ones. Bindings write both selectors from what the cluster's bindings are, so theirs are dropped.
+// completeSelectors writes the namespace selector as Knative's webhooks complete a selector: Knative's own expression
+// first, then the foreign expressions. Webhooks for bindings compute both selectors from the bindings of the cluster, so
+// that both are dropped.
 func completeSelectors(configuration string, w map[string]any) {
 	selector, found := w["namespaceSelector"].(map[string]any)
 	switch {
@@ -193,10 +195,10 @@ func stringOf(v any) string {
 	return s
 }
 
-// dropAggregatedRules leaves the rules of aggregated ClusterRoles to the cluster's aggregation controller.
+// dropAggregatedRules drops the rules of aggregated ClusterRoles, which the cluster's aggregation controller writes.
 func dropAggregatedRules(d *draft) error {
-	d.each(func(u *unstructured.Unstructured) {
-		if is(u, "rbac.authorization.k8s.io", "ClusterRole") && u.Object["aggregationRule"] != nil {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if isKind(u, "rbac.authorization.k8s.io", "ClusterRole") && u.Object["aggregationRule"] != nil {
 			delete(u.Object, "rules")
 		}
 	})

@@ -16,8 +16,8 @@ import (
 func draftOf(t *testing.T, documents ...string) *draft {
 	t.Helper()
 	d := &draft{
-		component: api.Serving, version: "1.23.0", namespace: "knative-serving", spec: install(t, api.Serving, "{}").spec(),
-		allowed: allowedKinds(nil), users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
+		component: api.Serving, version: "1.23.0", namespace: "knative-serving", spec: install(t, api.Serving, "{}").componentSpec(),
+		allowed: newAllowedKinds(nil), users: map[ObjectID]bool{}, additional: map[ObjectID]bool{},
 	}
 	for _, text := range documents {
 		d.objects = append(d.objects, parse(t, text))
@@ -131,7 +131,7 @@ status: {replicas: 1}`),
 }
 
 func TestDeduplicate(t *testing.T) {
-	runStep(t, deduplicate, draftOf(t,
+	runStep(t, deduplicateObjects, draftOf(t,
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {x: '1', y: '1'}}",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: a}\ndata: {k: first}",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: b}",

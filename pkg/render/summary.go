@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-// WriteSummary writes what a person wants to know of a bundle.
+// WriteSummary writes a summary of a bundle for people.
 func WriteSummary(w io.Writer, b *Bundle) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
@@ -25,26 +27,26 @@ func WriteSummary(w io.Writer, b *Bundle) error {
 	line("Strategies\t%s", strings.Join(countBy(b, func(o Object) string { return string(o.Class) }), ", "))
 	line("Images\t%d", len(Images(b)))
 	for n, wl := range b.Workloads {
-		line("%s\t%s", heading("Workloads", n), describeWorkload(wl))
+		line("%s\t%s", headingAt("Workloads", n), describeWorkload(wl))
 	}
 	for n, j := range b.Jobs {
-		line("%s\tJob %s/%s", heading("Jobs", n), j.Namespace, j.Name)
+		line("%s\tJob %s/%s", headingAt("Jobs", n), j.Namespace, j.Name)
 	}
 	for n, text := range b.Warnings {
-		line("%s\t%s", heading("Warnings", n), text)
+		line("%s\t%s", headingAt("Warnings", n), text)
 	}
 	return t.Flush()
 }
 
-// heading is the name of a list at its first line.
-func heading(name string, line int) string {
+// headingAt returns the name of a list for the first line, and spaces for the others.
+func headingAt(name string, line int) string {
 	if line == 0 {
 		return name
 	}
 	return ""
 }
 
-func describeWorkload(w Workload) string {
+func describeWorkload(w workload.Expected) string {
 	scale := "scaled by " + w.ScaledBy
 	if w.Replicas != nil {
 		scale = fmt.Sprintf("%d replicas", *w.Replicas)
@@ -56,7 +58,7 @@ func describeWorkload(w Workload) string {
 	return text
 }
 
-// countBy lists how many objects have which property, the most frequent first.
+// countBy counts the objects by a property, the most frequent value first.
 func countBy(b *Bundle, property func(Object) string) []string {
 	counts := map[string]int{}
 	for _, o := range b.Objects() {

@@ -11,7 +11,7 @@ func trimDescriptions(d *draft) error {
 	if d.options.KeepDescriptions {
 		return nil
 	}
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		if !isCRD(u) {
 			return
 		}
@@ -26,7 +26,7 @@ func trimDescriptions(d *draft) error {
 	return nil
 }
 
-// trimSchema follows the structure of a schema, because a property may have the name "description" too.
+// trimSchema follows the structure of a schema, because a property may have the name "description".
 func trimSchema(node any) {
 	schema, ok := node.(map[string]any)
 	if !ok {
@@ -50,14 +50,14 @@ func trimSchema(node any) {
 	}
 }
 
-// trimExamples drops the _example key of Knative's ConfigMaps and the checksum that guards it.
+// trimExamples drops the _example key of Knative's ConfigMaps and the checksum annotation of the key.
 func trimExamples(d *draft) error {
 	const example, checksum = "_example", "knative.dev/example-checksum"
 	if d.options.KeepExamples {
 		return nil
 	}
-	d.each(func(u *unstructured.Unstructured) {
-		if !is(u, "", "ConfigMap") || d.additional[idOf(u)] {
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if !isKind(u, "", "ConfigMap") || d.additional[objectIDOf(u)] {
 			return
 		}
 		data, _ := u.Object["data"].(map[string]any)

@@ -16,29 +16,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 const (
-	// maxPayload is where a ManifestWork has room left. addon-framework splits a payload at 409,600 bytes.
+	// maxPayload leaves room in a ManifestWork. addon-framework splits a payload at 409,600 bytes.
 	maxPayload = 380_000
 	// maxFoundation leaves room below the 512,000 bytes at which OCM refuses a ManifestWork.
 	maxFoundation = 480_000
 )
 
-// checkIdentity refuses what no API server or ManifestWork takes: it is better said here, once, than by every cluster.
+// checkIdentity refuses objects that no API server or ManifestWork accepts, so that users read one clear error instead of
+// an error from every cluster.
 func checkIdentity(d *draft) error {
 	for _, u := range d.objects {
-		if err := d.allowed.check(u); err != nil {
+		if err := d.allowed.checkKind(u); err != nil {
 			return err
 		}
-		if problem := problemOf(u); problem != "" {
-			return refuse(ReasonInvalidSpec, "cannot render %s: %s", describe(u), problem)
+		if problem := objectProblem(u); problem != "" {
+			return newError(ReasonInvalidSpec, "cannot render %s: %s", describeObject(u), problem)
 		}
 	}
 	return nil
 }
 
-func problemOf(u *unstructured.Unstructured) string {
+func objectProblem(u *unstructured.Unstructured) string {
 	if u.GetAPIVersion() == "" || u.GetKind() == "" {
 		return "apiVersion or kind is empty"
 	}
@@ -75,9 +78,9 @@ func problemOf(u *unstructured.Unstructured) string {
 	return slices.Min(texts)
 }
 
-// frameworkProblem refuses what makes addon-framework treat an object in a way of its own: a hook never comes with the payload,
-// runs before a removal is allowed, and has the payload applied while it is being removed; and what is orphaned by its
-// annotation cannot be removed.
+// frameworkProblem refuses labels and annotations that change how addon-framework treats an object. A hook is not part of
+// the payload, runs before a removal is permitted, and keeps the payload applied during the removal; an object with the
+// orphan annotation cannot be removed.
 func frameworkProblem(u *unstructured.Unstructured) string {
 	for _, key := range []string{addonv1beta1.AddonPreDeleteHookAnnotationKey, addonv1beta1.DeletionOrphanAnnotationKey} {
 		_, label := u.GetLabels()[key]
@@ -90,7 +93,7 @@ func frameworkProblem(u *unstructured.Unstructured) string {
 }
 
 func keyProblems(u *unstructured.Unstructured) field.ErrorList {
-	if !is(u, "", "ConfigMap") && !is(u, "", "Secret") {
+	if !isKind(u, "", "ConfigMap") && !isKind(u, "", "Secret") {
 		return nil
 	}
 	var errs field.ErrorList
@@ -109,7 +112,7 @@ func nameProblem(u *unstructured.Unstructured) string {
 	switch {
 	case name == "":
 		problems = []string{"it has no name"}
-	case is(u, "", "Namespace"):
+	case isKind(u, "", "Namespace"):
 		problems = utilvalidation.IsDNS1123Label(name)
 	case u.GroupVersionKind().Group == "rbac.authorization.k8s.io":
 		problems = path.IsValidPathSegmentName(name)
@@ -122,10 +125,10 @@ func nameProblem(u *unstructured.Unstructured) string {
 	return problems[0]
 }
 
-// checkSize refuses a bundle that does not fit into a ManifestWork. A payload that the user's own additional manifests
-// make too large is left to the framework, which splits it.
+// checkSize refuses a bundle that exceeds a ManifestWork. addon-framework splits a payload that only the user's additional
+// manifests make too large.
 func (d *draft) checkSize(b *Bundle) error {
-	if d.options.Mode != Pull {
+	if d.options.Mode != api.ModeManifestWork {
 		return nil
 	}
 	own := 0
@@ -136,23 +139,23 @@ func (d *draft) checkSize(b *Bundle) error {
 	}
 	switch {
 	case b.PayloadSize-own > maxPayload:
-		return refuse(ReasonTooLarge, "the payload of %s has %d bytes, %d is the limit; the largest objects are %s: "+
-			"move what they hold to spec.additionalManifests, or shorten it", b.Component, b.PayloadSize, maxPayload, largest(b.Payload))
+		return newError(ReasonTooLarge, "the payload of %s has %d bytes, %d is the limit; the largest objects are %s: "+
+			"move what they hold to spec.additionalManifests, or shorten it", b.Component, b.PayloadSize, maxPayload, nameLargest(b.Payload))
 	case b.FoundationSize > maxFoundation:
-		return refuse(ReasonTooLarge, "the CRDs of %s have %d bytes, %d is the limit; the largest objects are %s: "+
-			"let descriptions be trimmed, or leave out additional CRDs", b.Component, b.FoundationSize, maxFoundation, largest(b.Foundation))
+		return newError(ReasonTooLarge, "the CRDs of %s have %d bytes, %d is the limit; the largest objects are %s: "+
+			"let descriptions be trimmed, or leave out additional CRDs", b.Component, b.FoundationSize, maxFoundation, nameLargest(b.Foundation))
 	default:
 		return nil
 	}
 }
 
-// largest names the three biggest objects.
-func largest(objects []Object) string {
+// nameLargest names the three largest objects.
+func nameLargest(objects []Object) string {
 	sorted := slices.Clone(objects)
 	slices.SortStableFunc(sorted, func(a, b Object) int { return cmp.Compare(len(b.JSON), len(a.JSON)) })
 	var names []string
 	for _, o := range sorted[:min(3, len(sorted))] {
-		names = append(names, fmt.Sprintf("%s (%d)", describe(o.Unstructured), len(o.JSON)))
+		names = append(names, fmt.Sprintf("%s (%d)", describeObject(o.Unstructured), len(o.JSON)))
 	}
 	return strings.Join(names, ", ")
 }

@@ -13,17 +13,18 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"knative.dev/operator/pkg/apis/operator/base"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
-// expandedFields are the fields of a spec whose texts may refer to values of the cluster.
+// expandedFields returns the fields of a spec whose texts may refer to values of the cluster.
 func expandedFields() []string { return []string{"config", "registry", "ingress"} }
 
-// References are what the spec asks of its cluster, sorted and each once.
+// References returns the references of the spec to values of the cluster, sorted and unique.
 func (i *Install) References() []values.Reference { return i.references }
 
-// On is the Install on a cluster, with the values that it has and the way in which it wants workloads to be deployed, which
-// may be nil. What the Install does not refer to is not looked at, so that clusters share what is rendered.
+// On returns the Install for a cluster, with the cluster's values and the deployment settings, which may be nil. On ignores
+// values that the Install does not refer to, so that clusters share renderings.
 func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install, error) {
 	if len(i.references) == 0 && deployment == nil {
 		return i, nil
@@ -33,7 +34,7 @@ func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install,
 	if len(i.references) > 0 {
 		var err error
 		if out.values, err = cluster.Values(i.references); err != nil {
-			return nil, refuse(ReasonValueMissing, "%w, which %s %q uses; add them, or take them out of the resource: what is installed there stays as it is",
+			return nil, newError(ReasonValueMissing, "%w, which %s %q uses; add them, or take them out of the resource: what is installed there stays as it is",
 				err, i.component.Kind(), objectName(i.namespace, i.name))
 		}
 	}
@@ -41,7 +42,7 @@ func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install,
 	return &out, nil
 }
 
-// identityOf is the identity of what differs between clusters.
+// identityOf hashes the values and settings that differ between clusters.
 func identityOf(texts []string, deployment *Deployment) [sha256.Size]byte {
 	var data []byte
 	if deployment != nil {
@@ -54,8 +55,8 @@ func identityOf(texts []string, deployment *Deployment) [sha256.Size]byte {
 	return sha256.Sum256(data)
 }
 
-// complete refuses an Install that refers to values and has none.
-func (i *Install) complete() error {
+// checkValues refuses an Install with references and without values.
+func (i *Install) checkValues() error {
 	if len(i.values) == len(i.references) {
 		return nil
 	}
@@ -63,7 +64,8 @@ func (i *Install) complete() error {
 	return err
 }
 
-// referencesOf finds the references in a spec; mentioned tells whether there are any, or escaped ones.
+// referencesOf finds the references in a spec; mentioned reports whether the spec contains references or escaped
+// references.
 func referencesOf(spec map[string]any) (references []values.Reference, mentioned bool, err error) {
 	seen := map[values.Reference]bool{}
 	for _, field := range expandedFields() {
@@ -84,7 +86,7 @@ func referencesOf(spec map[string]any) (references []values.Reference, mentioned
 
 var errKey = errors.New("a key refers to a value of the cluster: only texts may")
 
-// mapTexts is a copy of what came out of JSON, with other texts.
+// mapTexts copies a decoded JSON value and changes every text.
 func mapTexts(value any, change func(string) (string, error)) (any, error) {
 	var err error
 	switch v := value.(type) {
@@ -114,36 +116,47 @@ func mapTexts(value any, change func(string) (string, error)) (any, error) {
 	}
 }
 
-// expanded is the Install with the values in the places of their references.
-func (i *Install) expanded() (*Install, error) {
+// expandReferences returns the Install with values in place of the references.
+func (i *Install) expandReferences() (*Install, error) {
 	if !i.mentioned {
 		return i, nil
 	}
 	out := *i
+	size := 0
 	value := func(r values.Reference) string {
 		n, _ := slices.BinarySearchFunc(i.references, r, values.Compare)
+		if size += len(i.values[n]); size > api.MaxSpecBytes {
+			return "" // the check below refuses the excess
+		}
 		return i.values[n]
 	}
 	var err error
 	if i.serving != nil {
 		out.serving = i.serving.DeepCopy()
-		err = errors.Join(expandCommon(&out.serving.Spec.CommonSpec, value), expand(&out.serving.Spec.Ingress, value))
+		err = errors.Join(expandCommonSpec(&out.serving.Spec.CommonSpec, value), expandField(&out.serving.Spec.Ingress, value))
 	} else {
 		out.eventing = i.eventing.DeepCopy()
-		err = expandCommon(&out.eventing.Spec.CommonSpec, value)
+		err = expandCommonSpec(&out.eventing.Spec.CommonSpec, value)
+	}
+	if err == nil && size > api.MaxSpecBytes {
+		return nil, newError(ReasonTooLarge, "the values of a cluster make %s %q larger than %d bytes: use them less often",
+			i.component.Kind(), objectName(i.namespace, i.name), api.MaxSpecBytes)
+	}
+	if err == nil {
+		err = checkConfigYAML(out.componentSpec())
 	}
 	if err != nil {
-		return nil, refuse(ReasonInvalidSpec, "cannot put the values of a cluster into %s %q: %w", i.component.Kind(), objectName(i.namespace, i.name), err)
+		return nil, newError(ReasonInvalidSpec, "cannot put the values of a cluster into %s %q: %w", i.component.Kind(), objectName(i.namespace, i.name), err)
 	}
 	return &out, nil
 }
 
-func expandCommon(spec *base.CommonSpec, value func(values.Reference) string) error {
-	return errors.Join(expand(&spec.Config, value), expand(&spec.Registry, value))
+func expandCommonSpec(spec *base.CommonSpec, value func(values.Reference) string) error {
+	return errors.Join(expandField(&spec.Config, value), expandField(&spec.Registry, value))
 }
 
-// expand replaces the references in a field, by way of JSON: the field is of the operator's types.
-func expand[T any](field *T, value func(values.Reference) string) error {
+// expandField replaces the references in a field of the operator's types, by way of JSON.
+func expandField[T any](field *T, value func(values.Reference) string) error {
 	data, err := json.Marshal(field)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func on(t *testing.T, in *Install, c *values.Cluster, d *Deployment) *Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := shared.Render(t.Context(), in, DefaultOptions(Pull))
+	b, err := shared.Render(t.Context(), in, DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestValuesOfACluster(t *testing.T) {
 	})
 	t.Run("missing values are named, all of them", func(t *testing.T) { missingAreNamed(t, in) })
 	t.Run("nothing is rendered without a cluster", func(t *testing.T) {
-		if _, err := shared.Render(t.Context(), in, DefaultOptions(Pull)); ReasonOf(err) != ReasonValueMissing {
+		if _, err := shared.Render(t.Context(), in, DefaultOptions(api.ModeManifestWork)); ReasonOf(err) != ReasonValueMissing {
 			t.Errorf("error is %v", err)
 		}
 	})

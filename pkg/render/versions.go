@@ -12,76 +12,109 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// Versions are the bundled versions of a component, newest first.
+// Versions returns the bundled versions of a component, newest first.
 func (r *Renderer) Versions(component api.Component) []string {
 	return slices.Clone(r.catalog.versions[component])
 }
 
-// ResolveVersion is the exact version that a spec.version means: "" and "latest" are the newest bundled version, "X.Y"
-// the newest of that minor. What it returns is what a caller pins an empty version to.
+// ResolveVersion returns the exact version that a spec.version means: "" and "latest" are the newest bundled version, "X.Y"
+// the newest of that minor. Callers pin an empty version to the result.
 func (r *Renderer) ResolveVersion(component api.Component, specVersion string) (string, error) {
-	return r.catalog.resolve(component, specVersion, false)
+	return r.catalog.resolveVersion(component, specVersion, false)
 }
 
-// VersionOf is the exact version that the Install means; see ResolveVersion. With spec.manifests it is spec.version.
+// VersionOf returns the exact version of an Install; see ResolveVersion. With spec.manifests the result is spec.version.
 func (r *Renderer) VersionOf(in *Install) (string, error) {
-	return r.catalog.resolve(in.component, in.SpecVersion(), len(in.spec().GetManifests()) > 0)
+	return r.catalog.resolveVersion(in.component, in.SpecVersion(), len(in.componentSpec().GetManifests()) > 0)
 }
 
-// CheckMigration tells whether a cluster with version from may go to version to: within one major version by one minor
-// at most, up or down. Both are exact versions; an empty from is a first installation. The error lists what can be
-// reached.
-func (r *Renderer) CheckMigration(component api.Component, from, to string) error {
-	if from == "" || from == latest || to == latest {
+// Installed holds the exact versions of a component on a cluster.
+type Installed struct {
+	// Delivered is the version whose objects were last delivered, completely or in part; empty without an installation.
+	Delivered string
+	// Running is the version that last ran completely: every workload was rolled out, and every Job complete. Running differs
+	// from Delivered during a migration. Before a version was seen to run, Running is empty, and then the first delivered version.
+	Running string
+	// Revision is the hash of the spec that was last delivered; empty when no record holds the hash.
+	Revision string
+}
+
+// CheckMigration returns an error when a cluster must not go to version to. One migration stays within a major version and
+// changes the minor by at most one, up or down, from the running version and from the delivered version: the controllers and
+// the Jobs of every minor version in between have to run. The error lists the versions that can be reached.
+func (r *Renderer) CheckMigration(component api.Component, installed Installed, to string) error {
+	var from []minorVersion
+	for _, version := range []string{installed.Delivered, installed.Running} {
+		if version == "" || version == latest || to == latest {
+			continue
+		}
+		minor, ok := parseMinor(version)
+		if !ok {
+			return newError(ReasonVersionMigrationNotEligible, "the installed version %q of %s is no version, so no step from "+
+				"it can be judged", version, component)
+		}
+		from = append(from, minor)
+	}
+	if len(from) == 0 {
 		return nil
 	}
-	f, okFrom := parseMinor(from)
-	t, okTo := parseMinor(to)
-	if !okTo {
-		return refuse(ReasonVersionMigrationNotEligible, "version %q of %s is no version: set spec.version to one of %s",
+	t, ok := parseMinor(to)
+	if !ok {
+		return newError(ReasonVersionMigrationNotEligible, "version %q of %s is no version: set spec.version to one of %s",
 			to, component, strings.Join(r.catalog.versions[component], ", "))
 	}
-	if !okFrom {
-		return refuse(ReasonVersionMigrationNotEligible, "the installed version %q of %s is no version, so no step from "+
-			"it can be judged", from, component)
-	}
-	if f.reaches(t) {
+	if t.isReachableFrom(from) {
 		return nil
 	}
-	var reachable []string
-	for _, v := range r.catalog.versions[component] {
-		if m, ok := parseMinor(v); ok && f.reaches(m) {
-			reachable = append(reachable, v)
-		}
-	}
 	next := "no bundled version can be reached"
-	if len(reachable) > 0 {
+	if reachable := r.listReachable(component, from); len(reachable) > 0 {
 		next = "it can go to " + strings.Join(reachable, ", ")
 	}
-	return refuse(ReasonVersionMigrationNotEligible, "%s cannot go from version %s to %s: a step is one minor version "+
-		"at most; %s", component, from, to, next)
+	if installed.Running == "" || installed.Running == installed.Delivered {
+		return newError(ReasonVersionMigrationNotEligible, "%s cannot go from version %s to %s: a step is one minor version "+
+			"at most; %s", component, installed.Delivered, to, next)
+	}
+	return newError(ReasonVersionMigrationNotEligible, "%s cannot go from version %s to %s: a step is one minor version at most, "+
+		"and version %s, which was delivered since, has not run yet; set spec.version to %s and wait until the cluster runs that "+
+		"version; %s", component, installed.Running, to, installed.Delivered, installed.Delivered, next)
 }
 
-// minor is a version without its patch number.
-type minor struct{ major, minor int }
+// listReachable lists the bundled versions that one migration leads to from all the minor versions, newest first.
+func (r *Renderer) listReachable(component api.Component, from []minorVersion) []string {
+	var out []string
+	for _, v := range r.catalog.versions[component] {
+		if m, ok := parseMinor(v); ok && m.isReachableFrom(from) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
 
-func parseMinor(version string) (minor, bool) {
+// minorVersion is a version without the patch number.
+type minorVersion struct{ major, minor int }
+
+func parseMinor(version string) (minorVersion, bool) {
 	v := "v" + strings.TrimPrefix(version, "v")
 	parts := strings.Split(semver.MajorMinor(v), ".")
 	if !semver.IsValid(v) || !strings.Contains(version, ".") || len(parts) != 2 {
-		return minor{}, false
+		return minorVersion{}, false
 	}
 	x, errX := strconv.Atoi(strings.TrimPrefix(parts[0], "v"))
 	y, errY := strconv.Atoi(parts[1])
-	return minor{x, y}, errX == nil && errY == nil
+	return minorVersion{x, y}, errX == nil && errY == nil
 }
 
-// reaches tells whether one step leads from m to other. Version 1.0 followed 0.26.
-func (m minor) reaches(other minor) bool {
-	lastZero, firstOne := minor{0, 26}, minor{1, 0}
+// canReach reports whether one migration leads from m to other. Version 1.0 followed 0.26.
+func (m minorVersion) canReach(other minorVersion) bool {
+	lastZero, firstOne := minorVersion{0, 26}, minorVersion{1, 0}
 	if m == lastZero && other == firstOne || m == firstOne && other == lastZero {
 		return true
 	}
 	distance := m.minor - other.minor
 	return m.major == other.major && -1 <= distance && distance <= 1
+}
+
+// isReachableFrom reports whether one migration leads to m from each of the minor versions.
+func (m minorVersion) isReachableFrom(from []minorVersion) bool {
+	return !slices.ContainsFunc(from, func(f minorVersion) bool { return !f.canReach(m) })
 }

@@ -106,7 +106,7 @@ func TestCheckMigrationLikeTheOperator(t *testing.T) {
 			// With manifests of its own the operator judges any version.
 			ks.Spec.Version, ks.Spec.Manifests = to, []base.Manifest{{Url: "unread"}}
 			want := common.IsVersionValidMigrationEligible(ks)
-			got := shared.CheckMigration(api.Serving, from, to)
+			got := shared.CheckMigration(api.Serving, Installed{Delivered: from}, to)
 			if (got == nil) != (want == nil) {
 				t.Errorf("CheckMigration(%q, %q) = %v; the operator: %v", from, to, got, want)
 			}
@@ -118,19 +118,28 @@ func TestCheckMigrationLikeTheOperator(t *testing.T) {
 }
 
 func TestCheckMigrationSaysWhatCanBeReached(t *testing.T) {
-	cases := map[string]struct{ from, to, want string }{
-		"two minors up":    {"1.20.1", "1.22.1", "it can go to 1.21.3, 1.21.2, 1.21.1, 1.21.0, 1.20.3, 1.20.2, 1.20.1, 1.20.0"},
-		"two minors down":  {"1.23.0", "1.21.0", "it can go to 1.23.0, 1.22.1, 1.22.0"},
-		"from long ago":    {"1.12.0", "1.23.0", "no bundled version can be reached"},
-		"from nonsense":    {"yesterday", "1.23.0", `the installed version "yesterday"`},
-		"from a mere v":    {"v", "1.23.0", `the installed version "v"`},
-		"from a major":     {"1", "1.23.0", `the installed version "1"`},
-		"to nonsense":      {"1.23.0", "1.x", `version "1.x"`},
-		"to another major": {"1.23.0", "2.23.0", "it can go to 1.23.0, 1.22.1, 1.22.0"},
+	cases := map[string]struct{ from, running, to, want string }{
+		"two minors up":    {"1.20.1", "", "1.22.1", "it can go to 1.21.3, 1.21.2, 1.21.1, 1.21.0, 1.20.3, 1.20.2, 1.20.1, 1.20.0"},
+		"two minors down":  {"1.23.0", "1.23.0", "1.21.0", "it can go to 1.23.0, 1.22.1, 1.22.0"},
+		"from long ago":    {"1.12.0", "", "1.23.0", "no bundled version can be reached"},
+		"from nonsense":    {"yesterday", "", "1.23.0", `the installed version "yesterday"`},
+		"from a mere v":    {"v", "", "1.23.0", `the installed version "v"`},
+		"from a major":     {"1", "", "1.23.0", `the installed version "1"`},
+		"to nonsense":      {"1.23.0", "", "1.x", `version "1.x"`},
+		"to another major": {"1.23.0", "", "2.23.0", "it can go to 1.23.0, 1.22.1, 1.22.0"},
+		"over a version that did not run": {
+			"1.22.1", "1.21.3", "1.23.0",
+			"from version 1.21.3 to 1.23.0: a step is one minor version at most, and version 1.22.1, which was delivered since, has not run yet; " +
+				"set spec.version to 1.22.1 and wait until the cluster runs that version; it can go to 1.22.1, 1.22.0, 1.21.3, 1.21.2, 1.21.1, 1.21.0",
+		},
+		"back over a version that did not run": {
+			"1.22.1", "1.23.0", "1.21.3", "and version 1.22.1, which was delivered since, has not run yet",
+		},
+		"a running version that is none": {"1.22.1", "yesterday", "1.23.0", `the installed version "yesterday"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := shared.CheckMigration(api.Serving, tc.from, tc.to)
+			err := shared.CheckMigration(api.Serving, Installed{Delivered: tc.from, Running: tc.running}, tc.to)
 			if ReasonOf(err) != ReasonVersionMigrationNotEligible || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("CheckMigration(%q, %q) = %v, want %q", tc.from, tc.to, err, tc.want)
 			}
@@ -155,10 +164,19 @@ func TestCatalogOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"1.10.2", "1.10.0", "1.9.0", "latest"}, c.versions[api.Serving]); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
-	if got, err := c.resolve(api.Serving, "LATEST", false); got != latest || err != nil {
+	if got, err := c.resolveVersion(api.Serving, "LATEST", false); got != latest || err != nil {
 		t.Errorf("resolve(LATEST) = %q, %v; want the directory %q", got, err, latest)
 	}
 	if !semver.IsValid("v" + c.versions[api.Serving][0]) {
 		t.Errorf("the newest version %q is none", c.versions[api.Serving][0])
+	}
+}
+
+// A cluster goes on, and back, from a version that did not run.
+func TestCheckMigrationOfUnfinishedVersion(t *testing.T) {
+	for _, to := range []string{"1.21.0", "1.21.3", "1.22.0", "1.22.1"} {
+		if err := shared.CheckMigration(api.Serving, Installed{Delivered: "1.22.1", Running: "1.21.3"}, to); err != nil {
+			t.Errorf("CheckMigration to %s: %v", to, err)
+		}
 	}
 }

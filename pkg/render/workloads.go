@@ -10,19 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-// workloads are the Deployments and StatefulSets of the draft.
-func (d *draft) workloads() []Workload {
-	scalers, services := d.scalers(), d.webhookServices()
-	var out []Workload
-	d.each(func(u *unstructured.Unstructured) {
+// WorkloadsOf returns the workloads among objects that any version of this package has rendered, so that an installation
+// can be removed without another rendering.
+func WorkloadsOf(objects []*unstructured.Unstructured) []workload.Expected {
+	return (&draft{objects: objects}).listWorkloads()
+}
+
+// listWorkloads returns the Deployments and StatefulSets of the draft.
+func (d *draft) listWorkloads() []workload.Expected {
+	scalers, services := d.findScalers(), d.webhookServices()
+	var out []workload.Expected
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		if !isWorkload(u) {
 			return
 		}
-		w := Workload{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), Webhook: d.serves(services, u)}
+		w := workload.Expected{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), Webhook: d.servesWebhook(services, u)}
 		n, found, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
-		s, scaled := scalers[keyOf(u)]
+		s, scaled := scalers[workloadKeyOf(u)]
 		switch {
 		case scaled && !found:
 			w.ScaledBy = s.by
@@ -35,13 +43,13 @@ func (d *draft) workloads() []Workload {
 		}
 		out = append(out, w)
 	})
-	slices.SortFunc(out, func(a, b Workload) int {
+	slices.SortFunc(out, func(a, b workload.Expected) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// webhookServices are the Services that webhook configurations and converting CRDs call.
+// webhookServices returns the Services that webhook configurations and converting CRDs call.
 func (d *draft) webhookServices() map[ObjectID]bool {
 	out := map[ObjectID]bool{}
 	add := func(config any) {
@@ -51,7 +59,7 @@ func (d *draft) webhookServices() map[ObjectID]bool {
 			out[ObjectID{Kind: "Service", Namespace: stringOf(service["namespace"]), Name: name}] = true
 		}
 	}
-	d.each(func(u *unstructured.Unstructured) {
+	d.forEachObject(func(u *unstructured.Unstructured) {
 		eachWebhook(u, func(w map[string]any) { add(w["clientConfig"]) })
 		if isCRD(u) {
 			config, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion", "webhook", "clientConfig")
@@ -61,11 +69,11 @@ func (d *draft) webhookServices() map[ObjectID]bool {
 	return out
 }
 
-// serves tells whether the pods of a workload are behind one of the Services.
-func (d *draft) serves(services map[ObjectID]bool, workload *unstructured.Unstructured) bool {
+// servesWebhook reports whether a Service selects the pods of a workload.
+func (d *draft) servesWebhook(services map[ObjectID]bool, workload *unstructured.Unstructured) bool {
 	pods, _, _ := unstructured.NestedStringMap(workload.Object, "spec", "template", "metadata", "labels")
 	return slices.ContainsFunc(d.objects, func(u *unstructured.Unstructured) bool {
-		if !services[idOf(u)] || u.GetNamespace() != workload.GetNamespace() {
+		if !services[objectIDOf(u)] || u.GetNamespace() != workload.GetNamespace() {
 			return false
 		}
 		selector, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector")
@@ -73,14 +81,14 @@ func (d *draft) serves(services map[ObjectID]bool, workload *unstructured.Unstru
 	})
 }
 
-func (d *draft) jobs() []JobRef {
-	var out []JobRef
-	d.each(func(u *unstructured.Unstructured) {
-		if is(u, "batch", "Job") {
-			out = append(out, JobRef{Namespace: u.GetNamespace(), Name: u.GetName()})
+func (d *draft) listJobs() []workload.JobRef {
+	var out []workload.JobRef
+	d.forEachObject(func(u *unstructured.Unstructured) {
+		if isKind(u, "batch", "Job") {
+			out = append(out, workload.JobRef{Namespace: u.GetNamespace(), Name: u.GetName()})
 		}
 	})
-	slices.SortFunc(out, func(a, b JobRef) int {
+	slices.SortFunc(out, func(a, b workload.JobRef) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
@@ -89,8 +97,7 @@ func (d *draft) jobs() []JobRef {
 // resources maps kinds to their plural resources.
 type resources map[schema.GroupKind]string
 
-// resourcesOf knows the kinds whose CRDs are among the objects; of others it makes the plural that Kubernetes' own
-// kinds have.
+// resourcesOf maps the kinds whose CRDs are among the objects. The resource of any other kind is the regular plural.
 func resourcesOf(objects []*unstructured.Unstructured) resources {
 	out := resources{}
 	for _, u := range objects {
@@ -105,15 +112,15 @@ func resourcesOf(objects []*unstructured.Unstructured) resources {
 	return out
 }
 
-func (r resources) of(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+func (r resources) resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	if plural, found := r[gvk.GroupKind()]; found {
 		return gvk.GroupVersion().WithResource(plural)
 	}
-	return gvk.GroupVersion().WithResource(plural(strings.ToLower(gvk.Kind)))
+	return gvk.GroupVersion().WithResource(pluralOf(strings.ToLower(gvk.Kind)))
 }
 
-// plural is how Kubernetes' own kinds and those of well-behaved CRDs make their plural.
-func plural(kind string) string {
+// pluralOf returns the plural of a lower-case kind by the rules of Kubernetes.
+func pluralOf(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "y") && !strings.HasSuffix(kind, "ay") && !strings.HasSuffix(kind, "ey"):
 		return strings.TrimSuffix(kind, "y") + "ies"

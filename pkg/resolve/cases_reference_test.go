@@ -39,7 +39,7 @@ func resolvedCases() map[string]testCase {
 			reason:  "The cluster keeps its identity, so that it is not installed twice.",
 			base:    pulled,
 			changes: []change{offers("gke"), configured("gke"), asksFor(api.DeliveryDirect)},
-			want:    Result{Target: &Target{Mode: Direct, Profile: reference, ManagedCluster: "c1", Provider: "gke"}},
+			want:    Result{Target: &Target{Mode: api.ModeDirect, Profile: reference, ManagedCluster: "c1", Provider: "gke"}},
 		},
 		"a profile of another manager": {
 			reason: "OCM does not manage the cluster.",
@@ -60,11 +60,13 @@ func resolvedCases() map[string]testCase {
 			}},
 			want: Result{Target: directTarget("gke")},
 		},
-		"a profile in the add-on's namespace": {
-			reason:  "Its namespace is open to all.",
-			base:    pushed,
-			changes: []change{func(in *Input) { in.Namespace, in.Policy.AddOnNamespace = "other", reference.Namespace }},
-			want:    Result{Target: directTarget("gke")},
+		"a profile in a namespace that the administrator opens to all": {
+			reason: "Allowed for every namespace of resources.",
+			base:   pushed,
+			changes: []change{func(in *Input) {
+				in.Namespace, in.Policy.Allowed = "other", map[string][]string{AnyNamespace: {reference.Namespace}}
+			}},
+			want: Result{Target: directTarget("gke")},
 		},
 		"a profile in a namespace that the administrator allows": {
 			reason: "Allowed for this namespace of resources.",
@@ -117,7 +119,7 @@ func referenceCases() map[string]testCase {
 			base:     pulled,
 			changes:  []change{fromElsewhere},
 			want:     Result{Reason: api.ReasonReferenceNotPermitted},
-			mentions: []string{`"other"`, `"open-cluster-management-addon"`},
+			mentions: []string{`"other"`, "only to those in"},
 		},
 		"another namespace, where nothing is": {
 			reason:   "Permission comes first: who may not refer to a profile does not learn whether it is there.",

@@ -12,13 +12,14 @@ import (
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // reference is what all test cases refer to.
 var reference = types.NamespacedName{Namespace: "team", Name: "c1"}
 
 func workTarget() *Target {
-	return &Target{Mode: ManifestWork, Profile: reference, ManagedCluster: reference.Name}
+	return &Target{Mode: api.ModeManifestWork, Profile: reference, ManagedCluster: reference.Name}
 }
 
 // closedTarget is a cluster that nothing new may be begun on.
@@ -29,7 +30,7 @@ func closedTarget() *Target {
 }
 
 func directTarget(provider string) *Target {
-	return &Target{Mode: Direct, Profile: reference, Provider: provider}
+	return &Target{Mode: api.ModeDirect, Profile: reference, Provider: provider}
 }
 
 // pulled is what there is when OCM published the profile of a cluster that is there.
@@ -37,7 +38,6 @@ func pulled() Input {
 	return Input{
 		Reference: reference,
 		Namespace: reference.Namespace,
-		Policy:    ReferencePolicy{AddOnNamespace: "open-cluster-management-addon"},
 		Profile: &clusterinventoryv1alpha1.ClusterProfile{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: reference.Namespace, Name: reference.Name, Annotations: map[string]string{},
@@ -142,7 +142,22 @@ func offers(providers ...string) change {
 }
 
 func configured(providers ...string) change {
-	return func(in *Input) { in.Direct = DirectDelivery{Configured: true, Providers: providers} }
+	return func(in *Input) {
+		in.Direct = DirectDelivery{Configured: true, Providers: providers, Inventories: inventory(reference.Namespace, providers...)}
+	}
+}
+
+// inventory lists one namespace with access providers.
+func inventory(namespace string, providers ...string) trust.Inventories {
+	out, err := trust.NewInventories([]trust.Inventory{{Namespace: namespace, Providers: providers, Servers: []string{"*"}}})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func listedIn(inventories trust.Inventories) change {
+	return func(in *Input) { in.Direct.Inventories = inventories }
 }
 
 func bound(status metav1.ConditionStatus) change {

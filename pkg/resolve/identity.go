@@ -15,20 +15,23 @@ import (
 	clustersdkv1beta2 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta2"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
-// identityRules say which cluster is meant, and that it may be. Permission comes first, so that nobody learns of objects
-// that he may not refer to; for the same reason a namespace without any bound set learns of no ManagedCluster.
+// identityRules decide which cluster a resource may refer to. Permission comes first, so that an author never learns of
+// objects that the author may not refer to; for the same reason a namespace without any bound set learns of no
+// ManagedCluster.
 func identityRules() []rule {
 	return []rule{
 		referencePermitted,
 		profileServed,
 		profileReadable,
 		profileFound,
-		ofOCM(profileNamesCluster),
-		ofOCM(namespaceBound),
-		ofOCM(clusterFound),
-		ofOCM(clusterBound),
+		forOCM(profileNamesCluster),
+		forOCM(namespaceBound),
+		forOCM(clusterFound),
+		forOCM(clusterBound),
+		forDirect(inventoryPermits),
 	}
 }
 
@@ -36,16 +39,16 @@ func referencePermitted(in *Input) *objection {
 	if in.Policy.Permits(in.Namespace, in.Reference.Namespace) {
 		return nil
 	}
-	return object(api.ReasonReferenceNotPermitted,
+	return newObjection(api.ReasonReferenceNotPermitted,
 		"resources in namespace %q may not refer to ClusterProfile %s, only to those in: %s; refer to one of these, or ask the hub's administrator to allow namespace %q",
-		in.Namespace, in.Reference, list(in.Policy.permitted(in.Namespace)), in.Reference.Namespace)
+		in.Namespace, in.Reference, message.QuotedList(in.Policy.permittedNamespaces(in.Namespace)), in.Reference.Namespace)
 }
 
 func profileServed(in *Input) *objection {
 	if !apimeta.IsNoMatchError(in.ProfileError) {
 		return nil
 	}
-	return object(api.ReasonClusterProfileNotFound,
+	return newObjection(api.ReasonClusterProfileNotFound,
 		"ClusterProfile %s does not exist, because the hub has no ClusterProfiles; enable OCM's feature gate ClusterProfile, or install the CustomResourceDefinition of the Cluster Inventory API",
 		in.Reference)
 }
@@ -54,12 +57,12 @@ func profileReadable(in *Input) *objection {
 	if in.ProfileError == nil || apierrors.IsNotFound(in.ProfileError) {
 		return nil
 	}
-	// The text of the error may change from one attempt to the next, its class does not.
+	// The text of the error may change from one attempt to the next, unlike the class of the error.
 	class := apierrors.ReasonForError(in.ProfileError)
 	if class == "" {
 		class = "no answer"
 	}
-	return object(api.ReasonClusterProfileUnavailable,
+	return newObjection(api.ReasonClusterProfileUnavailable,
 		"ClusterProfile %s cannot be read from the hub (%s); check the hub's API server and the permissions of the add-on's manager",
 		in.Reference, class)
 }
@@ -68,8 +71,8 @@ func profileFound(in *Input) *objection {
 	if in.Profile != nil && (types.NamespacedName{Namespace: in.Profile.Namespace, Name: in.Profile.Name}) == in.Reference {
 		return nil
 	}
-	return object(api.ReasonClusterProfileNotFound,
-		"ClusterProfile %s does not exist; publish it (OCM does, for the clusters of each ManagedClusterSet that is bound to namespace %q), or make this resource anew with another spec.clusterProfileRef",
+	return newObjection(api.ReasonClusterProfileNotFound,
+		"ClusterProfile %s does not exist; publish it (OCM does, for the clusters of each ManagedClusterSet that is bound to namespace %q), or recreate this resource with another spec.clusterProfileRef",
 		in.Reference, in.Reference.Namespace)
 }
 
@@ -79,11 +82,11 @@ func profileNamesCluster(in *Input) *objection {
 	}
 	label, labelled := in.Profile.Labels[clusterv1.ClusterNameLabelKey]
 	if !labelled {
-		return object(api.ReasonManagedClusterNotFound,
+		return newObjection(api.ReasonManagedClusterNotFound,
 			"ClusterProfile %s names no ManagedCluster, because label %s is missing; refer to a profile as OCM publishes it",
 			in.Reference, clusterv1.ClusterNameLabelKey)
 	}
-	return object(api.ReasonManagedClusterNotFound,
+	return newObjection(api.ReasonManagedClusterNotFound,
 		"ClusterProfile %s names no ManagedCluster, because label %s is %q and not its own name; refer to a profile as OCM publishes it",
 		in.Reference, clusterv1.ClusterNameLabelKey, label)
 }
@@ -92,7 +95,7 @@ func namespaceBound(in *Input) *objection {
 	if len(boundSets(in)) > 0 {
 		return nil
 	}
-	return object(api.ReasonReferenceNotPermitted,
+	return newObjection(api.ReasonReferenceNotPermitted,
 		"ClusterProfile %s gives no right to ManagedCluster %q, because no ManagedClusterSet is bound to namespace %q%s; ask the hub's administrator to bind one that contains the cluster",
 		in.Reference, ClaimedCluster(in.Profile), in.Reference.Namespace, unboundNote(in))
 }
@@ -102,7 +105,7 @@ func clusterFound(in *Input) *objection {
 	if in.Cluster != nil && in.Cluster.Name == name {
 		return nil
 	}
-	return object(api.ReasonManagedClusterNotFound,
+	return newObjection(api.ReasonManagedClusterNotFound,
 		"ManagedCluster %q of ClusterProfile %s does not exist; register the cluster with the hub, or delete this resource",
 		name, in.Reference)
 }
@@ -110,25 +113,25 @@ func clusterFound(in *Input) *objection {
 func clusterBound(in *Input) *objection {
 	bound := boundSets(in)
 	contains := func(set *clusterv1beta2.ManagedClusterSet) bool {
-		return slices.Contains(bound, set.Name) && contains(set, in.Cluster)
+		return slices.Contains(bound, set.Name) && isMember(set, in.Cluster)
 	}
 	if slices.ContainsFunc(in.Sets, contains) {
 		return nil
 	}
-	return object(api.ReasonReferenceNotPermitted,
+	return newObjection(api.ReasonReferenceNotPermitted,
 		"ClusterProfile %s gives no right to ManagedCluster %q, because the cluster is in none of the ManagedClusterSets bound to namespace %q: %s%s; ask the hub's administrator to bind one that contains the cluster",
-		in.Reference, in.Cluster.Name, in.Reference.Namespace, list(bound), unboundNote(in))
+		in.Reference, in.Cluster.Name, in.Reference.Namespace, message.QuotedList(bound), unboundNote(in))
 }
 
-// contains tells whether the cluster is a member of the set. A set whose selector cannot be read has no members.
-func contains(set *clusterv1beta2.ManagedClusterSet, cluster *clusterv1.ManagedCluster) bool {
+// isMember reports whether the cluster is a member of the set. A set with an unreadable selector has no members.
+func isMember(set *clusterv1beta2.ManagedClusterSet, cluster *clusterv1.ManagedCluster) bool {
 	selector, err := clustersdkv1beta2.BuildClusterSelector(set)
 	return err == nil && selector != nil && selector.Matches(labels.Set(cluster.Labels))
 }
 
-// boundSets are the names of the sets that are bound to the profile's namespace. OCM asks for the right to bind a set
-// when a binding is created, and lets nobody change the set later because it has to be the binding's name; a binding of
-// another name has come past that.
+// boundSets returns the names of the sets that are bound to the profile's namespace. OCM checks the right to bind a set
+// when a binding is created, and keeps the set from changing later through the rule that a binding has the name of the set;
+// a binding of another name has come past that check.
 func boundSets(in *Input) []string {
 	var sets []string
 	for _, b := range in.Bindings {
@@ -143,7 +146,7 @@ func isBound(b *clusterv1beta2.ManagedClusterSetBinding) bool {
 	return apimeta.IsStatusConditionTrue(b.Status.Conditions, clusterv1beta2.ClusterSetBindingBoundType)
 }
 
-// unboundNote names the bindings that could have proven consent if they were Bound.
+// unboundNote names the bindings that would prove consent if the bindings were Bound.
 func unboundNote(in *Input) string {
 	var unbound []string
 	for _, b := range in.Bindings {
@@ -154,5 +157,5 @@ func unboundNote(in *Input) string {
 	if len(unbound) == 0 {
 		return ""
 	}
-	return " (ManagedClusterSetBindings not bound: " + list(unbound) + ")"
+	return " (ManagedClusterSetBindings not bound: " + message.QuotedList(unbound) + ")"
 }

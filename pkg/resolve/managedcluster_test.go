@@ -15,8 +15,8 @@ import (
 )
 
 func TestManagedCluster(t *testing.T) {
-	enabled := &Target{Mode: ManifestWork, ManagedCluster: reference.Name}
-	closed := &Target{Mode: ManifestWork, ManagedCluster: reference.Name, Closed: true}
+	enabled := &Target{Mode: api.ModeManifestWork, ManagedCluster: reference.Name}
+	closed := &Target{Mode: api.ModeManifestWork, ManagedCluster: reference.Name, Closed: true}
 	for name, tc := range map[string]struct {
 		reason   string
 		changes  []change
@@ -51,11 +51,11 @@ func TestManagedCluster(t *testing.T) {
 			want:     Result{Target: enabled, Reason: api.ReasonManagedClusterUnavailable},
 			mentions: []string{"has not joined"},
 		},
-		"out of sight": {
-			reason:   "Losing sight is not leaving.",
+		"unavailable": {
+			reason:   "An unavailable cluster keeps its installation.",
 			changes:  []change{clusterSays(clusterv1.ManagedClusterConditionAvailable, metav1.ConditionUnknown)},
 			want:     Result{Target: enabled, Reason: api.ReasonManagedClusterUnavailable},
-			mentions: []string{"Unknown (Because)", "stays"},
+			mentions: []string{"Unknown (Because)", "keeps its installation"},
 		},
 		"a profile that is not healthy": {
 			reason:  "Nobody referred to one.",

@@ -5,8 +5,6 @@ package resolve
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
@@ -15,95 +13,93 @@ import (
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// Mode is how objects come to a cluster.
-type Mode string
-
-const (
-	// ManifestWork delivers through OCM's work agent on the cluster.
-	ManifestWork Mode = "ManifestWork"
-	// Direct delivers from the hub, through an access provider of the ClusterProfile.
-	Direct Mode = "Direct"
-)
-
-// Input is everything that was gathered for one reference.
+// Input holds every fact about one reference.
 type Input struct {
 	// Reference is spec.clusterProfileRef.
 	Reference types.NamespacedName
 	// Namespace is that of the KnativeServing or KnativeEventing.
 	Namespace string
-	// Policy says which profiles may be referred to from there.
+	// Policy lists the namespaces whose ClusterProfiles may be referred to.
 	Policy ReferencePolicy
 
-	// Profile is what the reference names, nil when there is none.
+	// Profile is the ClusterProfile of the reference; nil when none exists.
 	Profile *clusterinventoryv1alpha1.ClusterProfile
-	// ProfileError is why it could not be read.
+	// ProfileError is the error of reading the ClusterProfile.
 	ProfileError error
-	// Cluster is the ManagedCluster of ClaimedCluster, nil when there is none.
+	// Cluster is the ManagedCluster of ClaimedCluster; nil when none exists.
 	Cluster *clusterv1.ManagedCluster
-	// Bindings are the ManagedClusterSetBindings of the profile's namespace. Those of other namespaces prove nothing and
-	// are passed over.
+	// Bindings are the ManagedClusterSetBindings of the profile's namespace. Bindings of other namespaces prove nothing and
+	// are ignored.
 	Bindings []*clusterv1beta2.ManagedClusterSetBinding
-	// Sets are the hub's ManagedClusterSets, at least those that are bound.
+	// Sets are the ManagedClusterSets of the hub; at least the bound sets.
 	Sets []*clusterv1beta2.ManagedClusterSet
 
-	// Direct is what the manager is configured for.
+	// Direct is the manager's configuration for Direct delivery.
 	Direct DirectDelivery
 }
 
-// DirectDelivery is what the manager is configured for besides OCM's work agents.
+// DirectDelivery is the manager's configuration for Direct delivery.
 type DirectDelivery struct {
-	// Configured tells that there is a provider file.
+	// Configured reports whether the manager has a provider file.
 	Configured bool
-	// Providers are the names of its access providers. Of those that a profile offers the first one here is taken.
+	// Providers are the names of the access providers in the order of the file. The first name that a profile offers
+	// counts.
 	Providers []string
-	// Problem is what is wrong with the file now, and empty when nothing is. Providers are those from before then.
+	// Problem is the problem of the file now; empty without a problem. Providers are then the providers of the last good
+	// content.
 	Problem string
+	// Inventories are the namespaces whose ClusterProfiles may be connected to, with the permitted access providers.
+	Inventories trust.Inventories
 }
 
-// Target is a cluster and how it is reached.
+// Target is a cluster and the way to reach the cluster.
 type Target struct {
-	// Mode is how objects come there.
-	Mode Mode
-	// Profile is the ClusterProfile that led there. It is not the cluster's identity: several profiles may lead to one.
+	// Mode is the way in which objects reach the cluster.
+	Mode api.DeliveryMode
+	// Profile is the ClusterProfile of the reference, which does not identify the cluster: several profiles may lead to one
+	// cluster.
 	Profile types.NamespacedName
-	// ManagedCluster is the identity of a cluster that OCM manages, in both modes. It is empty for others: who they are
-	// is known once they answer.
+	// ManagedCluster is the identity of a cluster that OCM manages, in both modes. The name is empty for other clusters,
+	// which are identified once the manager connects.
 	ManagedCluster string
 	// Provider is the access provider to use, in mode Direct; empty when none fits.
 	Provider string
-	// Closed tells that nothing new may be begun on the cluster: OCM has not accepted it, or it is being detached.
+	// Closed reports whether no new installation may begin: OCM has not accepted the cluster, or the cluster is being
+	// detached.
 	Closed bool
 }
 
-// Result is where a reference leads, or why not.
+// Result is the target of a reference, or the reason for having none.
 type Result struct {
-	// Target is the cluster, whenever it is known for certain and may be used; also when it is out of sight.
+	// Target is the cluster, whenever the cluster is known for certain and may be used; also when the cluster is
+	// unavailable.
 	Target *Target
-	// Reason is why the target is not resolved, a constant of package api; empty when it is.
+	// Reason is a constant of package api that explains why the target is not resolved; empty when the target is resolved.
 	Reason string
-	// Message says what is wrong with which object, and what to do; empty when nothing is.
+	// Message names the object, the problem and the next step; empty when the target is resolved.
 	Message string
 }
 
-// Resolved tells that the target is known, may be used and, as far as the hub can say, is there.
+// Resolved reports whether the target is known, may be used and, as far as the hub knows, is available.
 func (r Result) Resolved() bool { return r.Reason == "" }
 
-// Resolve says where a reference leads.
+// Resolve determines the target of a reference.
 func Resolve(in Input) Result {
 	if no := firstObjection(identityRules(), &in); no != nil {
 		return Result{Reason: no.reason, Message: no.message}
 	}
-	result := Result{Target: target(&in)}
-	if no := firstObjection(sightRules(), &in); no != nil {
+	result := Result{Target: buildTarget(&in)}
+	if no := firstObjection(availabilityRules(), &in); no != nil {
 		result.Reason, result.Message = no.reason, no.message
 	}
 	return result
 }
 
-// ClaimedCluster is the name of the ManagedCluster that a profile says it is of; empty when it says so of none, or not
-// the way OCM does. It is a claim: only Resolve tells whether it is true.
+// ClaimedCluster returns the name of the ManagedCluster that a profile claims; empty when the profile claims none, or not
+// in the way of OCM. Only Resolve verifies the claim.
 func ClaimedCluster(profile *clusterinventoryv1alpha1.ClusterProfile) string {
 	if !publishedByOCM(profile) || profile.Labels[clusterv1.ClusterNameLabelKey] != profile.Name {
 		return ""
@@ -111,41 +107,42 @@ func ClaimedCluster(profile *clusterinventoryv1alpha1.ClusterProfile) string {
 	return profile.Name
 }
 
-// publishedByOCM tells whether the profile says that it is OCM's.
+// publishedByOCM reports whether the profile claims OCM as the cluster manager.
 func publishedByOCM(profile *clusterinventoryv1alpha1.ClusterProfile) bool {
 	return profile.Spec.ClusterManager.Name == api.ClusterManagerOCM
 }
 
-// target is the cluster when no rule of identity objects.
-func target(in *Input) *Target {
-	t := &Target{Mode: mode(in), Profile: in.Reference, ManagedCluster: ClaimedCluster(in.Profile)}
-	t.Closed = publishedByOCM(in.Profile) && closed(in)
-	if t.Mode == Direct {
-		t.Provider = provider(in)
+// buildTarget returns the cluster when no identity rule objects.
+func buildTarget(in *Input) *Target {
+	t := &Target{Mode: deliveryMode(in), Profile: in.Reference, ManagedCluster: ClaimedCluster(in.Profile)}
+	t.Closed = publishedByOCM(in.Profile) && isClosed(in)
+	if t.Mode == api.ModeDirect {
+		t.Provider = selectProvider(in)
 	}
 	return t
 }
 
-// mode is how the profile's cluster is reached. An OCM profile that asks for Direct gets nothing else, also when its
-// access provider is missing for a while: two ways to one cluster would be two writers.
-func mode(in *Input) Mode {
+// deliveryMode returns the mode of the profile's cluster. An OCM profile that asks for Direct never falls back to
+// ManifestWork, also when the access provider is missing for a while: two modes for one cluster would be two writers.
+func deliveryMode(in *Input) api.DeliveryMode {
 	if publishedByOCM(in.Profile) && in.Profile.Annotations[api.DeliveryAnnotation] != api.DeliveryDirect {
-		return ManifestWork
+		return api.ModeManifestWork
 	}
-	return Direct
+	return api.ModeDirect
 }
 
-// provider is the first configured access provider that the profile offers; empty when there is none.
-func provider(in *Input) string {
-	offered := offeredProviders(in.Profile)
-	i := slices.IndexFunc(in.Direct.Providers, func(name string) bool { return slices.Contains(offered, name) })
-	if i < 0 {
-		return ""
+// selectProvider returns the first configured access provider that the profile offers and the inventory permits; empty when
+// none exists.
+func selectProvider(in *Input) string {
+	for _, name := range configuredProviders(in) {
+		if in.Direct.Inventories.PermitsProvider(in.Reference.Namespace, name) {
+			return name
+		}
 	}
-	return in.Direct.Providers[i]
+	return ""
 }
 
-// offeredProviders are the access providers of a profile, also those in the field that is deprecated.
+// offeredProviders returns the access providers of a profile, including the deprecated field.
 func offeredProviders(profile *clusterinventoryv1alpha1.ClusterProfile) []string {
 	var names []string
 	for _, p := range slices.Concat(profile.Status.AccessProviders, profile.Status.CredentialProviders) {
@@ -154,12 +151,12 @@ func offeredProviders(profile *clusterinventoryv1alpha1.ClusterProfile) []string
 	return names
 }
 
-// rule is one thing that must be true. It objects, or returns nil.
+// rule returns an objection, or nil when the rule holds.
 type rule func(*Input) *objection
 
 type objection struct{ reason, message string }
 
-func object(reason, format string, args ...any) *objection {
+func newObjection(reason, format string, args ...any) *objection {
 	return &objection{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
@@ -172,8 +169,8 @@ func firstObjection(rules []rule, in *Input) *objection {
 	return nil
 }
 
-// ofOCM holds a rule for profiles that OCM publishes.
-func ofOCM(r rule) rule {
+// forOCM restricts a rule to profiles that OCM publishes.
+func forOCM(r rule) rule {
 	return func(in *Input) *objection {
 		if !publishedByOCM(in.Profile) {
 			return nil
@@ -182,41 +179,12 @@ func ofOCM(r rule) rule {
 	}
 }
 
-// byDirect holds a rule for Direct delivery.
-func byDirect(r rule) rule {
+// forDirect restricts a rule to Direct delivery.
+func forDirect(r rule) rule {
 	return func(in *Input) *objection {
-		if mode(in) != Direct {
+		if deliveryMode(in) != api.ModeDirect {
 			return nil
 		}
 		return r(in)
 	}
-}
-
-const (
-	// maxListed is how many names a message lists.
-	maxListed = 10
-	// maxName is how many bytes of a name a message repeats: all of a name that Kubernetes allows.
-	maxName = 253
-)
-
-// list makes names readable: sorted, each once, quoted, not too many.
-func list(names []string) string {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	var quoted []string
-	for _, name := range names[:min(len(names), maxListed)] {
-		quoted = append(quoted, quote(name))
-	}
-	out := strings.Join(quoted, ", ")
-	if more := len(names) - len(quoted); more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
-	}
-	return out
-}
-
-// quote keeps a name on one line and short: whoever writes a profile does not decide how our messages look.
-func quote(name string) string {
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "") + "..."
-	}
-	return strconv.Quote(name)
 }

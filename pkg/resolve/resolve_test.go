@@ -4,11 +4,14 @@ package resolve
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // change is a step away from an Input that resolves.
@@ -42,7 +45,8 @@ func TestResolve(t *testing.T) {
 					t.Errorf("%s\nResolve: message %q does not mention %q", tc.reason, message, m)
 				}
 			}
-			if diff := cmp.Diff(input(tc.base, tc.changes...), in, cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
+			if diff := cmp.Diff(input(tc.base, tc.changes...), in, cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
+				cmp.Comparer(func(a, b trust.Inventories) bool { return reflect.DeepEqual(a, b) })); diff != "" {
 				t.Errorf("Resolve changed its input: -before, +after:\n%s", diff)
 			}
 		})
@@ -94,7 +98,7 @@ func reverse(in *Input) {
 
 func testCases() map[string]testCase {
 	cases := map[string]testCase{}
-	for _, group := range []map[string]testCase{resolvedCases(), referenceCases(), forgedCases(), consentCases(), sightCases(), directCases()} {
+	for _, group := range []map[string]testCase{resolvedCases(), referenceCases(), forgedCases(), consentCases(), sightCases(), directCases(), inventoryCases()} {
 		for name, tc := range group {
 			if _, twice := cases[name]; twice {
 				panic("two cases are named " + name)

@@ -48,7 +48,7 @@ func TestEveryReasonHasACase(t *testing.T) {
 // TestEveryRuleDecides holds that each rule is needed: some case ends otherwise without it. A rule that guards a later
 // one may be needed so badly that the later one panics.
 func TestEveryRuleDecides(t *testing.T) {
-	outcome := func(identity, sight []rule, in Input) (result string) {
+	outcome := func(identity, availability []rule, in Input) (result string) {
 		defer func() {
 			if p := recover(); p != nil {
 				result = fmt.Sprint("panic: ", p)
@@ -56,28 +56,28 @@ func TestEveryRuleDecides(t *testing.T) {
 		}()
 		no := firstObjection(identity, &in)
 		if no == nil {
-			no = firstObjection(sight, &in)
+			no = firstObjection(availability, &in)
 		}
 		return fmt.Sprint(no)
 	}
 	without := func(rules []rule, i int) []rule { return slices.Delete(slices.Clone(rules), i, i+1) }
-	identity, sight := identityRules(), sightRules()
-	needed := func(reducedIdentity, reducedSight []rule) bool {
+	identity, availability := identityRules(), availabilityRules()
+	needed := func(reducedIdentity, reducedAvailability []rule) bool {
 		for _, tc := range testCases() {
-			if outcome(identity, sight, input(tc.base, tc.changes...)) != outcome(reducedIdentity, reducedSight, input(tc.base, tc.changes...)) {
+			if outcome(identity, availability, input(tc.base, tc.changes...)) != outcome(reducedIdentity, reducedAvailability, input(tc.base, tc.changes...)) {
 				return true
 			}
 		}
 		return false
 	}
 	for i := range identity {
-		if !needed(without(identity, i), sight) {
+		if !needed(without(identity, i), availability) {
 			t.Errorf("no case needs rule %d of identity", i)
 		}
 	}
-	for i := range sight {
-		if !needed(identity, without(sight, i)) {
-			t.Errorf("no case needs rule %d of sight", i)
+	for i := range availability {
+		if !needed(identity, without(availability, i)) {
+			t.Errorf("no case needs rule %d of availability", i)
 		}
 	}
 }
@@ -138,8 +138,7 @@ func TestPrecedence(t *testing.T) {
 
 func TestReferencePolicy(t *testing.T) {
 	policy := ReferencePolicy{
-		AddOnNamespace: "addon",
-		Allowed:        map[string][]string{"team": {"fleet"}, "admin": {AnyNamespace}, AnyNamespace: {"shared"}},
+		Allowed: map[string][]string{"team": {"fleet"}, "admin": {AnyNamespace}, AnyNamespace: {"shared"}},
 	}
 	for name, tc := range map[string]struct {
 		reason   string
@@ -148,9 +147,9 @@ func TestReferencePolicy(t *testing.T) {
 		want     bool
 	}{
 		"the own namespace":                  {"Always.", ReferencePolicy{}, "team", "team", true},
-		"the add-on's namespace":             {"Always.", ReferencePolicy{AddOnNamespace: "addon"}, "team", "addon", true},
+		"the add-on's namespace":             {"It is no exception: a set may be bound to it for Placements.", policy, "team", "addon", false},
 		"from the add-on's namespace":        {"Being in the add-on's namespace opens no other.", policy, "addon", "team", false},
-		"another namespace by default":       {"Nothing is allowed that is not listed.", ReferencePolicy{AddOnNamespace: "addon"}, "team", "fleet", false},
+		"another namespace by default":       {"Nothing is allowed that is not listed.", ReferencePolicy{}, "team", "fleet", false},
 		"a listed namespace":                 {"The administrator listed it.", policy, "team", "fleet", true},
 		"a namespace listed for others":      {"It is listed for another namespace.", policy, "other", "fleet", false},
 		"the other way around":               {"Allowing has a direction.", policy, "fleet", "team", false},
@@ -159,7 +158,6 @@ func TestReferencePolicy(t *testing.T) {
 		"any namespace, for another":         {"And no other one.", policy, "team", "admin", false},
 		"no namespace":                       {"A reference without namespace is none.", policy, "admin", "", false},
 		"no namespace on either side":        {"Two empty names are not the same namespace.", ReferencePolicy{}, "", "", false},
-		"an add-on without namespace":        {"An empty setting allows nothing.", ReferencePolicy{}, "team", "", false},
 		"a namespace literally named by any": {"Only the policy has wildcards.", ReferencePolicy{}, AnyNamespace, "team", false},
 	} {
 		t.Run(name, func(t *testing.T) {

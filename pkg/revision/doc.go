@@ -1,12 +1,12 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package revision finds what an add-on's configuration says: from a reference in the status of a ManagedClusterAddOn to
-// the Install that it names.
+// Package revision finds the configuration of an add-on: from a reference in the status of a ManagedClusterAddOn to the Install with the
+// decoded spec.
 //
-// OCM's rollout strategy moves clusters from one spec to the next by the hash of the spec. So a spec is what it was under
-// its hash, not what the resource says by now: specs are kept as ControllerRevisions, which the resource owns. Whoever
-// records them is package revisions of the controllers.
+// OCM's rollout strategy moves clusters from spec to spec by the hash of the spec. Therefore a hash always leads to the spec that had
+// the hash, not to the present spec of the resource: ControllerRevisions, which the resource owns, keep the specs. Package
+// controllers/configuration records these revisions.
 //
-// A spec is decoded once, however many clusters refer to it, and found by looking into caches. The caller shares the
-// Install and must not change it.
+// A Source decodes a spec once, however many clusters refer to the spec, and reads caches only. The callers share the Install and must
+// not change the Install.
 package revision

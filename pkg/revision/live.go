@@ -13,7 +13,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// Live is a KnativeServing or KnativeEventing as a cache has it now, nil when there is none. It must not be changed.
+// Live returns a KnativeServing or KnativeEventing from the cache, or nil. Callers must not change the object.
 func Live(lister cache.GenericLister, component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {

@@ -13,10 +13,10 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// Paused tells whether the annotations are of something that is paused.
+// Paused reports whether the annotations pause their object.
 func Paused(annotations map[string]string) bool { return annotations[api.PausedAnnotation] == "true" }
 
-// PausedBy says, for messages, what keeps the add-on's cluster as it is; it is empty when nothing does.
+// PausedBy returns a text for messages that names the annotation which pauses the add-on, or "" when the add-on is not paused.
 func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
 	if Paused(addon.Annotations) {
 		return fmt.Sprintf("annotation %s of ManagedClusterAddOn \"%s/%s\"", api.PausedAnnotation, addon.Namespace, addon.Name)
@@ -26,27 +26,14 @@ func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
 	if !ok {
 		return ""
 	}
-	config, err := s.live(component, name)
-	if err != nil || config == nil { // a resource that cannot be read changes nothing either
+	config, err := s.findLive(component, name)
+	if err != nil || config == nil { // a resource that cannot be read pauses no add-on
 		return ""
 	}
 	return PausedByResource(component, config)
 }
 
-// Adopts tells that the add-on is to take over what its cluster has of somebody else.
-func (s *Source) Adopts(addon *addonv1beta1.ManagedClusterAddOn) bool {
-	if addon.Annotations[api.AdoptAnnotation] == "true" {
-		return true
-	}
-	name, ok := ConfigOf(addon)
-	if !ok {
-		return false
-	}
-	config, err := s.live(api.Component(addon.Name), name)
-	return err == nil && config != nil && config.GetAnnotations()[api.AdoptAnnotation] == "true"
-}
-
-// PausedByResource says it of a cluster that the resource itself is installed on.
+// PausedByResource returns the text of PausedBy for a resource that installs on a cluster without an add-on.
 func PausedByResource(component api.Component, config metav1.Object) string {
 	if !Paused(config.GetAnnotations()) {
 		return ""

@@ -25,17 +25,17 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// Hash is the hash under which OCM refers to what the resource says now. It is over the whole spec, and over neither
+// Hash returns the hash under which OCM refers to the present spec of the resource. The hash covers the whole spec, and neither
 // annotations nor status.
 func Hash(config *unstructured.Unstructured) (string, error) {
-	hash, err := utils.GetSpecHash(config) // what writes the hashes into the status of the add-ons
+	hash, err := utils.GetSpecHash(config) // OCM's add-on manager uses this function for the status of the add-ons
 	if err != nil {
 		return "", fmt.Errorf("cannot hash the spec of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
 	}
 	return hash, nil
 }
 
-// Annotations are those of the annotations that decide what is rendered.
+// Annotations returns the annotations that affect rendering.
 func Annotations(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{api.InstallNamespaceAnnotation, api.PinnedVersionAnnotation} {
@@ -47,26 +47,26 @@ func Annotations(all map[string]string) map[string]string {
 }
 
 const (
-	// maxName is how many bytes of the resource's name the name of a revision repeats, for readers.
-	maxName = 40
-	// idBytes are enough to tell the specs of all resources of a hub from each other.
+	// maxReadable is the number of bytes of the resource's name that the name of a revision repeats, for readers.
+	maxReadable = 40
+	// idBytes is the length of the hash that distinguishes the specs of all resources of a hub.
 	idBytes = 8
 )
 
-// Name is the name of the revision of a resource that holds the spec with the hash. It is in the resource's namespace.
+// Name returns the name of the revision that holds the spec with the hash. The revision is in the namespace of the resource.
 func Name(component api.Component, resource, hash string) string {
 	id := sha256.Sum256([]byte(component.Kind() + "/" + resource + "/" + hash))
-	readable := strings.TrimRight(resource[:min(len(resource), maxName)], "-.")
+	readable := strings.TrimRight(resource[:min(len(resource), maxReadable)], "-.")
 	return fmt.Sprintf("%s-%s-%x", strings.ToLower(component.Kind()), readable, id[:idBytes])
 }
 
-// New is the revision that holds what the resource says now.
+// New returns the revision that holds the present spec of the resource.
 func New(component api.Component, config *unstructured.Unstructured, number int64) (*appsv1.ControllerRevision, error) {
 	hash, err := Hash(config)
 	if err != nil {
 		return nil, err
 	}
-	data := maps.Clone(config.Object) // all that the hash is over
+	data := maps.Clone(config.Object) // the hash covers every other field
 	delete(data, "metadata")
 	delete(data, "status")
 	raw, err := json.Marshal(data)
@@ -85,7 +85,7 @@ func New(component api.Component, config *unstructured.Unstructured, number int6
 	}, nil
 }
 
-// Labels are those of all revisions of a resource, and of others whose long names begin alike.
+// Labels returns the labels that all revisions of a resource have. Resources whose long names begin alike have the same labels.
 func Labels(component api.Component, resource string) map[string]string {
 	return map[string]string{
 		api.RevisionLabel:         string(component),
@@ -93,7 +93,7 @@ func Labels(component api.Component, resource string) map[string]string {
 	}
 }
 
-// OwnerReference makes a revision go with its resource.
+// OwnerReference returns the reference by which Kubernetes deletes a revision with its resource.
 func OwnerReference(component api.Component, config *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: component.Resource().GroupVersion().String(), Kind: component.Kind(),
@@ -101,10 +101,10 @@ func OwnerReference(component api.Component, config *unstructured.Unstructured) 
 	}
 }
 
-// HashOf is the hash of the spec that a revision holds.
+// HashOf returns the hash of the spec in a revision.
 func HashOf(r *appsv1.ControllerRevision) string { return r.Annotations[api.SpecHashAnnotation] }
 
-// ResourceOf is the resource that a revision is of; ok is false when it does not say.
+// ResourceOf returns the resource of a revision; ok is false when no KnativeServing or KnativeEventing owns the revision.
 func ResourceOf(r *appsv1.ControllerRevision) (component api.Component, name types.NamespacedName, ok bool) {
 	component = api.Component(r.Labels[api.RevisionLabel])
 	for _, o := range r.OwnerReferences {
@@ -115,7 +115,7 @@ func ResourceOf(r *appsv1.ControllerRevision) (component api.Component, name typ
 	return component, types.NamespacedName{}, false
 }
 
-// Restore is the resource as it was: its spec, and the annotations that decide what is rendered.
+// Restore returns the recorded resource: the spec, and the annotations that affect rendering.
 func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	component, name, ok := ResourceOf(r)
 	if !ok {
@@ -139,11 +139,11 @@ func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-const byResource = "resource"
+const resourceIndex = "resource"
 
-// Indexers index ControllerRevisions by the resource that they are of.
+// Indexers returns the indexes of ControllerRevisions: revisions by resource, and hand-overs by component.
 func Indexers() cache.Indexers {
-	return cache.Indexers{byResource: func(o any) ([]string, error) {
+	return cache.Indexers{HandoverIndex: indexHandover, resourceIndex: func(o any) ([]string, error) {
 		r, ok := o.(*appsv1.ControllerRevision)
 		if !ok {
 			return nil, nil
@@ -156,9 +156,9 @@ func Indexers() cache.Indexers {
 	}}
 }
 
-// History lists the revisions of a resource, the newest first. The indexer has Indexers.
+// History lists the revisions of a resource, the newest first. The indexer needs Indexers.
 func History(indexer cache.Indexer, component api.Component, name types.NamespacedName) ([]*appsv1.ControllerRevision, error) {
-	objects, err := indexer.ByIndex(byResource, string(component)+"/"+name.String())
+	objects, err := indexer.ByIndex(resourceIndex, string(component)+"/"+name.String())
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", component.Kind(), name, err)
 	}

@@ -248,31 +248,7 @@ func TestPausedBy(t *testing.T) {
 	}
 }
 
-func TestAdopts(t *testing.T) {
-	f := newFleet(t)
-	hash := f.apply("1.22", nil)
-	adopting := map[string]string{api.AdoptAnnotation: "true"}
-	asked := at(hash)
-	asked.Annotations = adopting
-	for _, a := range []*addonv1beta1.ManagedClusterAddOn{at(hash), addOn(), addOn(reference("knativeservings", "gone"))} {
-		if f.source.Adopts(a) {
-			t.Errorf("nobody has asked %s/%s to take anything over", a.Namespace, a.Name)
-		}
-	}
-	if !f.source.Adopts(asked) {
-		t.Error("the add-on was asked to")
-	}
-	f.apply("1.22", adopting)
-	if !f.source.Adopts(at(hash)) {
-		t.Error("the resource was asked to")
-	}
-	f.apply("1.22", map[string]string{api.AdoptAnnotation: "yes"})
-	if f.source.Adopts(at(hash)) {
-		t.Error("what is not understood takes nothing over")
-	}
-}
-
-func TestReferencesAndPins(t *testing.T) {
+func TestReferences(t *testing.T) {
 	f := newFleet(t)
 	first := f.apply("", map[string]string{api.PinnedVersionAnnotation: "1.22.1"})
 	f.record()
@@ -305,24 +281,20 @@ func TestReferencesAndPins(t *testing.T) {
 	if len(got.Desired) != 2 || !got.Desired[first] || !got.Desired["next"] {
 		t.Errorf("desired are %v", got.Desired)
 	}
-	if len(got.Good) != 3 || !got.Good["applied"] || !got.Good["before"] || !got.Good["good"] {
+	if len(got.Good) != 2 || !got.Good["before"] || !got.Good["good"] {
 		t.Errorf("good are %v", got.Good)
 	}
-
-	pins := &Pins{Component: api.Serving, Revisions: f.revisions, References: refs}
-	for reason, tc := range map[string]struct{ version, desired, want string }{
-		"a cluster is to have it still": {"", first, "1.22.1"},
-		"no cluster is to have it":      {"", "other", ""},
-		"it was never recorded":         {"1.23", first, ""},
-	} {
-		a := a.DeepCopy()
-		a.Status.ConfigReferences[0].DesiredConfig.SpecHash = tc.desired
-		if err := addOns.Update(a); err != nil {
-			t.Fatal(err)
-		}
-		if pin, err := pins.Pin(serving(2, tc.version)); err != nil || pin != tc.want {
-			t.Errorf("%s: the pin is %q (%v), want %q", reason, pin, err, tc.want)
-		}
+	if len(got.Named) != 2 || !got.Named[first] || !got.Named["applied"] {
+		t.Errorf("named are %v", got.Named)
+	}
+	forged := a.DeepCopy()
+	forged.Spec.Configs = nil
+	if err := addOns.Update(forged); err != nil {
+		t.Fatal(err)
+	}
+	got, err = refs.Of(api.Serving, cache.MetaObjectToName(config).AsNamespacedName())
+	if err != nil || len(got.Desired) != 1 || !got.Desired["next"] || !got.Named[first] {
+		t.Errorf("of a status that the hub does not bear out, desired are %v and named %v (error %v)", got.Desired, got.Named, err)
 	}
 	refs.AddOns = definitions
 	if _, err := refs.Of(api.Serving, cache.MetaObjectToName(config).AsNamespacedName()); err == nil {

@@ -55,10 +55,16 @@ func serving(generation int64, version string) *unstructured.Unstructured {
 }
 
 func addOn(refs ...addonv1beta1.ConfigReference) *addonv1beta1.ManagedClusterAddOn {
-	return &addonv1beta1.ManagedClusterAddOn{
+	a := &addonv1beta1.ManagedClusterAddOn{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: api.Serving.AddOnName()},
 		Status:     addonv1beta1.ManagedClusterAddOnStatus{ConfigReferences: refs},
 	}
+	for _, ref := range refs {
+		if ref.DesiredConfig != nil {
+			a.Spec.Configs = append(a.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: ref.ConfigGroupResource, ConfigReferent: ref.DesiredConfig.ConfigReferent})
+		}
+	}
+	return a
 }
 
 func reference(resource, name string) addonv1beta1.ConfigReference {

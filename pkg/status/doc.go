@@ -1,8 +1,8 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package status turns what is known of an installation into the conditions of its KnativeServing or KnativeEventing. It
-// is pure: the same facts make the same conditions, word for word, so that nothing is written when nothing has changed.
+// Package status computes the conditions of a KnativeServing or KnativeEventing from the facts about an installation. The
+// package is pure: equal facts give equal conditions, word for word, so that an unchanged installation causes no write.
 //
-// A condition is True only for what was seen. What cannot be seen is Unknown, or, when the cluster is only out of sight,
-// what was last seen of it.
+// A condition is True only after an observation. Without an observation the condition is Unknown; an unreachable cluster keeps the
+// conditions of the last observation.
 package status

@@ -15,13 +15,14 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 const ns = "knative-serving"
 
 var (
 	resolved   = Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}
-	outOfSight = Finding{Status: metav1.ConditionFalse, Reason: api.ReasonManagedClusterUnavailable, Message: `ManagedCluster "c1" is out of sight`}
+	outOfSight = Finding{Status: metav1.ConditionFalse, Reason: api.ReasonManagedClusterUnavailable, Message: `ManagedCluster "c1" is unavailable`}
 	revoked    = Finding{Status: metav1.ConditionFalse, Reason: api.ReasonReferenceNotPermitted, Message: "no set is bound"}
 )
 
@@ -29,24 +30,24 @@ var (
 func bundle() *render.Bundle {
 	b := &render.Bundle{
 		Component: api.Serving, Version: "1.23.0",
-		Jobs: []render.JobRef{{Namespace: ns, Name: "cleanup"}, {Namespace: ns, Name: "migration"}},
+		Jobs: []workload.JobRef{{Namespace: ns, Name: "cleanup"}, {Namespace: ns, Name: "migration"}},
 	}
 	for _, name := range []string{"activator", "autoscaler", "webhook"} {
-		b.Workloads = append(b.Workloads, render.Workload{Kind: "Deployment", Namespace: ns, Name: name})
+		b.Workloads = append(b.Workloads, workload.Expected{Kind: "Deployment", Namespace: ns, Name: name})
 	}
 	return b
 }
 
 // seenWell is the observation of a cluster on which everything of bundle is as it should be.
 func seenWell() delivery.Observation {
-	o := delivery.Observation{FinishedJobs: []render.JobRef{{Namespace: ns, Name: "migration"}}}
+	o := delivery.Observation{FinishedJobs: []workload.JobRef{{Namespace: ns, Name: "migration"}}}
 	for _, w := range bundle().Workloads {
 		o.Workloads = append(o.Workloads, delivery.WorkloadState{
 			WorkloadKey: delivery.WorkloadKey{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name},
-			Generation:  1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: 1,
+			State:       workload.State{Generation: 1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: 1},
 		})
 	}
-	o.Jobs = []delivery.JobState{{JobRef: render.JobRef{Namespace: ns, Name: "cleanup"}, Complete: true}}
+	o.Jobs = []delivery.JobState{{JobRef: workload.JobRef{Namespace: ns, Name: "cleanup"}, Complete: true}}
 	return o
 }
 
@@ -54,7 +55,7 @@ func seenWell() delivery.Observation {
 type change func(*Installation)
 
 func installation(changes ...change) *Installation {
-	in := &Installation{Target: resolved, Held: true, Bundle: bundle(), Observation: seenWell()}
+	in := &Installation{Target: resolved, Owned: true, Bundle: bundle(), Observation: seenWell()}
 	for _, c := range changes {
 		c(in)
 	}
@@ -64,7 +65,7 @@ func installation(changes ...change) *Installation {
 func target(f Finding) change { return func(in *Installation) { in.Target = f } }
 
 func unheld(in *Installation) {
-	in.Held, in.Bundle, in.Observation = false, nil, delivery.Observation{}
+	in.Owned, in.Bundle, in.Observation = false, nil, delivery.Observation{}
 }
 
 func removing(in *Installation) { in.Removing, in.Bundle = "removing what is installed", nil }
@@ -129,7 +130,7 @@ func brokenDown(conditions []metav1.Condition) []string {
 	return out
 }
 
-func message(t *testing.T, conditions []metav1.Condition, condition string) string {
+func messageOf(t *testing.T, conditions []metav1.Condition, condition string) string {
 	t.Helper()
 	c := apimeta.FindStatusCondition(conditions, condition)
 	if c == nil {
@@ -157,4 +158,17 @@ func documented(t *testing.T) []string {
 		}
 	}
 	return rows
+}
+
+// keeps is an installation that the cluster keeps, with so many available pods of its workload.
+func keeps(available int64) change {
+	return func(in *Installation) {
+		in.Kept = &delivery.Kept{
+			Workloads: []workload.Expected{{Kind: "Deployment", Namespace: ns, Name: "activator"}},
+			Observation: delivery.Observation{Workloads: []delivery.WorkloadState{{
+				WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: ns, Name: "activator"},
+				State:       workload.State{Generation: 1, ObservedGeneration: 1, Desired: 1, Total: 1, Updated: 1, Available: available},
+			}}},
+		}
+	}
 }

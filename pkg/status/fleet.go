@@ -5,53 +5,63 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Fleet is what is known of a resource that configures the add-on on many clusters.
+// Fleet holds every fact about a resource that configures the add-on on many clusters.
 type Fleet struct {
-	// Fault is why the spec cannot be rendered; nil when it can, to Version.
+	// Fault is the reason why the spec cannot be rendered; nil when the spec can be rendered. Version is the rendered
+	// version.
 	Fault   *render.Error
 	Version string
-	// Clusters are the clusters whose add-on uses the resource, NotReady those of them on which it is not Available, Held
-	// those that keep it although it is being deleted there.
-	Clusters, NotReady, Held []string
-	// Incomplete are those that do not have every value which the resource uses.
+	// Clusters are the clusters whose add-on uses the resource. NotReady are the clusters without Ready workloads, and Outdated
+	// the other clusters that do not run the present spec. Held are the clusters whose add-on is being deleted while the removal
+	// is held.
+	Clusters, NotReady, Outdated, Held []string
+	// Incomplete are the clusters that lack values which the resource uses.
 	Incomplete []string
-	// Paused tells that all of them stay as they are.
+	// Paused reports whether an annotation keeps all clusters as they are.
 	Paused bool
+	// Annotations explains why annotations of the resource do not count; nil when every annotation counts.
+	Annotations *Finding
 }
 
-// FleetConditions are all conditions of a fleet configuration, in the order of api.ConditionTypes.
+// FleetConditions returns all conditions of a fleet configuration, in the order of api.ConditionTypes.
 func FleetConditions(in Fleet) []metav1.Condition {
 	findings := map[string]Finding{
-		api.TargetClusterResolved:    {metav1.ConditionTrue, api.ReasonFleetConfiguration, in.usage()},
+		api.TargetClusterResolved:    {metav1.ConditionTrue, api.ReasonFleetConfiguration, in.describeUsage()},
 		api.VersionMigrationEligible: {metav1.ConditionTrue, api.ReasonEligible, "each ManagedClusterAddOn tells of its cluster"},
 		api.DependenciesInstalled:    {metav1.ConditionTrue, api.ReasonNothingMissing, ""},
 		api.InstallSucceeded:         {metav1.ConditionTrue, api.ReasonRendered, ""},
 		api.DeploymentsAvailable:     {metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""},
 	}
+	if len(in.Outdated) > 0 {
+		findings[api.InstallSucceeded] = Finding{metav1.ConditionUnknown, api.ReasonDelivering, fmt.Sprintf(
+			"the present spec does not run yet on: %s; see the conditions of the ManagedClusterAddOns", listClusters(in.Outdated))}
+	}
 	if len(in.Incomplete) > 0 {
 		findings[api.InstallSucceeded] = Finding{metav1.ConditionFalse, api.ReasonValueMissing, fmt.Sprintf(
-			"values that this resource uses are missing on: %s; condition %s of their ManagedClusterAddOns names them", clusters(in.Incomplete), api.ValuesResolved)}
+			"values that this resource uses are missing on: %s; condition %s of their ManagedClusterAddOns names them", listClusters(in.Incomplete), api.ValuesResolved)}
 	}
 	if in.Fault != nil {
 		findings[api.InstallSucceeded] = Finding{metav1.ConditionFalse, string(in.Fault.Reason), in.Fault.Message}
+	}
+	if in.Fault != nil && len(in.Clusters) == 0 {
 		findings[api.DeploymentsAvailable] = Finding{metav1.ConditionUnknown, api.ReasonNotRendered, "see " + api.InstallSucceeded}
 	}
-	if in.Fault == nil && len(in.NotReady) > 0 {
-		findings[api.DeploymentsAvailable] = Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, "not ready on: " + clusters(in.NotReady)}
+	if len(in.NotReady) > 0 {
+		findings[api.DeploymentsAvailable] = Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, "not ready on: " + listClusters(in.NotReady)}
 	}
-	return Summarize(findings)
+	return withAnnotations(Summarize(findings), in.Annotations)
 }
 
-func (f Fleet) usage() string {
-	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady))
+func (f Fleet) describeUsage() string {
+	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady)-len(f.Outdated))
 	if len(f.Held) > 0 {
 		s += fmt.Sprintf("; the removal of %d is held: see condition %s of the ManagedClusterAddOns", len(f.Held), api.RemovalHeld)
 	}
@@ -61,14 +71,8 @@ func (f Fleet) usage() string {
 	return s
 }
 
-// maxClusters is how many clusters a message names.
-const maxClusters = 10
-
-func clusters(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	s := strings.Join(names[:min(len(names), maxClusters)], ", ")
-	if more := len(names) - maxClusters; more > 0 {
-		s += fmt.Sprintf(" and %d more", more)
-	}
-	return s
+// listClusters returns the names of the first clusters and the number of the others.
+func listClusters(names []string) string {
+	const maxClusters = 10
+	return message.List(slices.Sorted(slices.Values(names)), maxClusters)
 }

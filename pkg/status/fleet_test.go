@@ -48,6 +48,15 @@ func TestFleetConditions(t *testing.T) {
 				api.Ready: "DeploymentsAvailable: not ready on: c01, c03",
 			},
 		},
+		"some run an older spec": {
+			reason: "Their old workloads are Ready, and do not count.",
+			in:     Fleet{Clusters: names(3), NotReady: []string{"c03"}, Outdated: []string{"c02"}},
+			want:   [6]string{"False WorkloadsNotReady", configures, isEligible, hasAll, "Unknown Delivering", "False WorkloadsNotReady"},
+			messages: map[string]string{
+				api.TargetClusterResolved: "used by 3 add-ons, 1 ready",
+				api.InstallSucceeded:      "the present spec does not run yet on: c02; see the conditions of the ManagedClusterAddOns",
+			},
+		},
 		"ten are not ready": {
 			reason:   "So many are named.",
 			in:       Fleet{Clusters: names(10), NotReady: names(10)},
@@ -75,12 +84,26 @@ func TestFleetConditions(t *testing.T) {
 			},
 		},
 		"a fault": {
-			reason: "The clusters keep what they have; what the spec asks for is nowhere.",
-			in:     Fleet{Clusters: names(2), NotReady: names(1), Fault: bad},
-			want:   [6]string{"False InvalidSpec", configures, isEligible, hasAll, "False InvalidSpec", notRendered},
+			reason: "The clusters keep what they have.",
+			in:     Fleet{Clusters: names(2), Fault: bad},
+			want:   [6]string{"False InvalidSpec", configures, isEligible, hasAll, "False InvalidSpec", runs},
 			messages: map[string]string{
-				api.TargetClusterResolved: "used by 2 add-ons, 1 ready", api.InstallSucceeded: bad.Message, api.DeploymentsAvailable: "see InstallSucceeded",
+				api.TargetClusterResolved: "used by 2 add-ons, 2 ready", api.InstallSucceeded: bad.Message,
 			},
+		},
+		"a fault, and a cluster is not ready": {
+			reason: "The clusters are observed.",
+			in:     Fleet{Clusters: names(2), NotReady: names(1), Fault: bad},
+			want:   [6]string{"False InvalidSpec", configures, isEligible, hasAll, "False InvalidSpec", "False WorkloadsNotReady"},
+			messages: map[string]string{
+				api.TargetClusterResolved: "used by 2 add-ons, 1 ready", api.DeploymentsAvailable: "not ready on: c01",
+			},
+		},
+		"a fault without clusters": {
+			reason:   "Nothing is installed.",
+			in:       Fleet{Fault: bad},
+			want:     [6]string{"False InvalidSpec", configures, isEligible, hasAll, "False InvalidSpec", notRendered},
+			messages: map[string]string{api.DeploymentsAvailable: "see InstallSucceeded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +116,7 @@ func TestFleetConditions(t *testing.T) {
 				t.Fatalf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 			for condition, want := range tc.messages {
-				if text := message(t, got, condition); text != want {
+				if text := messageOf(t, got, condition); text != want {
 					t.Errorf("%s %s says %q, want %q", tc.reason, condition, text, want)
 				}
 			}

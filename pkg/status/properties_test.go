@@ -12,11 +12,13 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 // everyInput calls yield with each combination of what can be known of an installation, and of what was told before.
@@ -83,7 +85,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	given[api.Ready+" True "+api.ReasonReady] = true
 	for _, row := range rows {
 		condition, _, _ := strings.Cut(row, " ")
-		if !given[row] && !slices.Contains(api.AddOnConditionTypes(), condition) {
+		if !given[row] && !slices.Contains(slices.Concat(api.AddOnConditionTypes(), api.OptionalConditionTypes()), condition) {
 			t.Errorf("docs/conditions.md has %q, which is never told", row)
 		}
 	}
@@ -153,14 +155,15 @@ func messy() *Installation {
 	foreign := "Internal error\r\n\toccurred:\x1b[31m\u2028 failed calling webhook \x00" + strings.Repeat("é", 4000) + string([]byte{0xff})
 	for i := range 12 {
 		name := fmt.Sprintf("%02d", i)
-		in.Bundle.Workloads = append(in.Bundle.Workloads, render.Workload{Kind: "Deployment", Namespace: ns, Name: name})
-		in.Bundle.Jobs = append(in.Bundle.Jobs, render.JobRef{Namespace: ns, Name: name})
-		in.Observation.Jobs = append(in.Observation.Jobs, delivery.JobState{JobRef: render.JobRef{Namespace: ns, Name: name}, Complete: i > 3, Failed: i == 2})
+		in.Bundle.Workloads = append(in.Bundle.Workloads, workload.Expected{Kind: "Deployment", Namespace: ns, Name: name})
+		in.Bundle.Jobs = append(in.Bundle.Jobs, workload.JobRef{Namespace: ns, Name: name})
+		in.Observation.Jobs = append(in.Observation.Jobs, delivery.JobState{JobRef: workload.JobRef{Namespace: ns, Name: name}, Complete: i > 3, Failed: i == 2})
 		in.Observation.Failed = append(in.Observation.Failed,
 			delivery.Failure{Object: "Certificate " + ns + "/same", Cause: name + foreign},
 			delivery.Failure{Object: "Gateway " + ns + "/" + name + foreign, Cause: foreign, KindMissing: true})
 		in.Observation.Workloads = append(in.Observation.Workloads, delivery.WorkloadState{
-			WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: ns, Name: name}, Generation: 1, Desired: int64(i), ObservedGeneration: int64(i % 2),
+			WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: ns, Name: name},
+			State:       workload.State{Generation: 1, Desired: int64(i), ObservedGeneration: int64(i % 2)},
 		})
 	}
 	return in
@@ -178,7 +181,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	was := last(scaledDown)
 	for name, make := range map[string]func() *Installation{
 		"messy": messy, "well": func() *Installation { return installation() },
-		"out of sight": func() *Installation { in := messy(); target(outOfSight)(in); waiting(in); return in },
+		"unavailable": func() *Installation { in := messy(); target(outOfSight)(in); waiting(in); return in },
 	} {
 		want := Conditions(make(), was)
 		for range 100 {
@@ -204,7 +207,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestNothingIsChanged(t *testing.T) {
 	in, was := messy(), last()
 	Conditions(in, was)
-	if diff := cmp.Diff(messy(), in); diff != "" {
+	if diff := cmp.Diff(messy(), in, cmpopts.IgnoreUnexported(render.Bundle{})); diff != "" {
 		t.Errorf("the installation was changed (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(last(), was); diff != "" {
@@ -251,53 +254,4 @@ func TestMessages(t *testing.T) {
 			t.Errorf("what is not named is not counted: no %q in %s", want, all)
 		}
 	}
-}
-
-func TestListed(t *testing.T) {
-	for n, want := range map[int]string{0: "", 1: "0", 5: "0; 1; 2; 3; 4", 6: "0; 1; 2; 3; 4; and 1 more", 12: "0; 1; 2; 3; 4; and 7 more"} {
-		if got := listed(n, func(i int) string { return fmt.Sprint(i) }); got != want {
-			t.Errorf("%d objects are %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestBrief(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                              "",
-		"as it is":                      "as it is",
-		" two\r\n\tlines  ":             "two lines",
-		"a\x1b[31mred\x00":              "a[31mred",
-		"half \xff rune":                "half rune",
-		"\u202ereversed":                "reversed",
-		"\x00 between \x00 ":            "between",
-		"na\u00efve":                    "na\u00efve",
-		strings.Repeat("a", maxCause):   strings.Repeat("a", maxCause),
-		strings.Repeat("a", maxCause+1): strings.Repeat("a", maxCause) + "...",
-		strings.Repeat("a", maxCause-1) + "\u00e9b": strings.Repeat("a", maxCause-1) + "...",
-	} {
-		if got := brief(text); got != want {
-			t.Errorf("brief(%q) is %q, want %q", text, got, want)
-		}
-	}
-}
-
-func FuzzBrief(f *testing.F) {
-	for _, seed := range []string{"", "a b", "a\nb\r\n\tc", "\xff\xfe", strings.Repeat("é", 200), "\u2028\u2029\u0085\u00a0\x00\x1b", strings.Repeat("a", 299) + "é"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got := brief(text)
-		if len(got) > maxCause+len("...") {
-			t.Errorf("%d bytes of %q are left", len(got), text)
-		}
-		if strings.ToValidUTF8(got, "") != got || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%q is no line of text", got)
-		}
-		if strings.Contains(got, "  ") || strings.TrimSpace(got) != got {
-			t.Errorf("%q has space that says nothing", got)
-		}
-		if len(got) <= maxCause && brief(got) != got {
-			t.Errorf("%q becomes %q the second time", got, brief(got))
-		}
-	})
 }

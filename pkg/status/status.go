@@ -7,68 +7,81 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Installation is what is known of one installation on one cluster.
+// Installation holds every fact about one installation on one cluster.
 type Installation struct {
 	// Target is whether the cluster is known, may be used and was seen: TargetClusterResolved.
 	Target Finding
-	// Held tells that the installation on the cluster is this resource's, so that what was seen of it counts, also when
-	// the cluster is out of sight.
-	Held bool
-	// Removing says what the removal waits for; empty when the resource is not being deleted.
+	// Owned reports whether the installation on the cluster belongs to this resource, so that observations count, also while
+	// the cluster is unavailable.
+	Owned bool
+	// Removing names the objects that the removal waits for; empty unless the resource is being deleted.
 	Removing string
-	// Fault is why there is nothing to deliver; nil when there is.
+	// Fault is the reason why no bundle exists; nil with a bundle.
 	Fault *render.Error
-	// Bundle is what should be on the cluster; nil when there is a Fault or no target.
+	// Bundle is the desired content of the cluster; nil with a Fault or without a target.
 	Bundle *render.Bundle
-	// Observation is what was seen of Bundle there.
+	// Observation is the observed state of Bundle.
 	Observation delivery.Observation
+	// Kept is the observed state of the installation that the cluster keeps with a Fault; nil when nothing is installed, or when
+	// the cluster was not observed.
+	Kept *delivery.Kept
+	// Annotations explains why annotations of the resource do not count; nil when every annotation counts.
+	Annotations *Finding
 }
 
-// Finding is the outcome of one condition.
+// Finding is the status, reason and message of one condition.
 type Finding struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }
 
-// Conditions are all conditions of the installation, in the order of api.ConditionTypes. last are those of before: a
-// cluster that is out of sight keeps them.
+// Conditions returns all conditions of the installation, in the order of api.ConditionTypes. last are the current
+// conditions of the resource, which an unavailable cluster keeps.
 func Conditions(in *Installation, last []metav1.Condition) []metav1.Condition {
 	findings := map[string]Finding{
 		api.TargetClusterResolved:    in.Target,
-		api.VersionMigrationEligible: eligible(in),
-		api.DependenciesInstalled:    dependencies(in),
-		api.InstallSucceeded:         installed(in),
-		api.DeploymentsAvailable:     available(in),
+		api.VersionMigrationEligible: migrationFinding(in),
+		api.DependenciesInstalled:    dependenciesFinding(in),
+		api.InstallSucceeded:         installFinding(in),
+		api.DeploymentsAvailable:     workloadsFinding(in),
 	}
-	if in.Held && in.Removing == "" && in.Target.Status != metav1.ConditionTrue {
-		keep(findings, last)
+	if in.Owned && in.Removing == "" && in.Target.Status != metav1.ConditionTrue {
+		keepLastObserved(findings, last)
 	}
-	return Summarize(findings)
+	return withAnnotations(Summarize(findings), in.Annotations)
 }
 
-// keep puts what was last seen on the cluster in the place of what cannot be seen now. What is seen on the hub, such as a
-// fault of the spec and that it is mended, is told as it is now.
-func keep(findings map[string]Finding, last []metav1.Condition) {
+// withAnnotations appends condition AnnotationsPermitted when annotations do not count.
+func withAnnotations(conditions []metav1.Condition, f *Finding) []metav1.Condition {
+	if f == nil {
+		return conditions
+	}
+	return append(conditions, newCondition(api.AnnotationsPermitted, *f))
+}
+
+// keepLastObserved replaces Unknown findings by the last observation of the cluster. Findings about the hub, such as a
+// fault of the spec and the end of that fault, are always current.
+func keepLastObserved(findings map[string]Finding, last []metav1.Condition) {
 	for condition, f := range findings {
 		c := apimeta.FindStatusCondition(last, condition)
-		if c != nil && f.Status == metav1.ConditionUnknown && slices.Contains(seen(), c.Reason) {
+		if c != nil && f.Status == metav1.ConditionUnknown && slices.Contains(observedReasons(), c.Reason) {
 			findings[condition] = Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
 	}
 }
 
-// seen are the reasons that tell of what was seen on the cluster.
-func seen() []string {
+// observedReasons returns the reasons that rest on an observation of the cluster.
+func observedReasons() []string {
 	return []string{
 		api.ReasonEligible,
 		api.ReasonNothingMissing, api.ReasonKindMissing,
@@ -77,8 +90,8 @@ func seen() []string {
 	}
 }
 
-// Summarize lists the conditions, with Ready for all of them, in the order of api.ConditionTypes. A condition without a
-// finding is not listed.
+// Summarize returns Ready, which summarizes the findings, and then a condition for each finding, in the order of
+// api.ConditionTypes.
 func Summarize(findings map[string]Finding) []metav1.Condition {
 	ready := Finding{metav1.ConditionTrue, api.ReasonReady, ""}
 	var out []metav1.Condition
@@ -87,20 +100,20 @@ func Summarize(findings map[string]Finding) []metav1.Condition {
 		if !ok {
 			continue
 		}
-		out = append(out, condition(t, f))
-		if worse(f.Status, ready.Status) {
+		out = append(out, newCondition(t, f))
+		if isWorse(f.Status, ready.Status) {
 			ready = Finding{f.Status, f.Reason, strings.TrimSuffix(t+": "+f.Message, ": ")}
 		}
 	}
-	return append([]metav1.Condition{condition(api.Ready, ready)}, out...)
+	return append([]metav1.Condition{newCondition(api.Ready, ready)}, out...)
 }
 
-func condition(t string, f Finding) metav1.Condition {
-	return metav1.Condition{Type: t, Status: f.Status, Reason: f.Reason, Message: f.Message}
+func newCondition(t string, f Finding) metav1.Condition {
+	return metav1.Condition{Type: t, Status: f.Status, Reason: f.Reason, Message: message.OneLine(f.Message, maxMessage)}
 }
 
-// worse orders True, Unknown, False. What is none of these is not True either.
-func worse(a, b metav1.ConditionStatus) bool {
+// isWorse orders True, Unknown, False. Any other status counts as False.
+func isWorse(a, b metav1.ConditionStatus) bool {
 	rank := func(s metav1.ConditionStatus) int {
 		switch s {
 		case metav1.ConditionTrue:
@@ -114,132 +127,119 @@ func worse(a, b metav1.ConditionStatus) bool {
 	return rank(a) > rank(b)
 }
 
-// unknown is the finding of a condition that nothing can be said about; ok is false when something can.
-func unknown(in *Installation) (f Finding, ok bool) {
+// unknownFinding returns the finding of conditions about which nothing is known yet; ok is false otherwise.
+func unknownFinding(in *Installation) (f Finding, ok bool) {
 	switch {
 	case in.Removing != "":
-		return Finding{metav1.ConditionUnknown, api.ReasonRemoving, shortened(in.Removing, maxRemoving)}, true
+		return Finding{metav1.ConditionUnknown, api.ReasonRemoving, message.OneLine(in.Removing, maxRemoving)}, true
 	case in.Fault != nil && in.Fault.Reason == api.FaultConfigPending:
 		return Finding{metav1.ConditionUnknown, api.ReasonDelivering, in.Fault.Message}, true
 	case in.Fault != nil:
 		return Finding{metav1.ConditionUnknown, api.ReasonNotRendered, "see " + api.InstallSucceeded}, true
-	case in.Bundle == nil || !in.Held:
+	case in.Bundle == nil || !in.Owned:
 		return Finding{metav1.ConditionUnknown, api.ReasonTargetNotResolved, "nothing is installed before the target is resolved"}, true
 	}
 	return Finding{}, false
 }
 
-func eligible(in *Installation) Finding {
+func migrationFinding(in *Installation) Finding {
 	if in.Removing == "" && in.Fault != nil && in.Fault.Reason == render.ReasonVersionMigrationNotEligible {
 		return Finding{metav1.ConditionFalse, api.ReasonNotEligible, in.Fault.Message}
 	}
-	if f, ok := unknown(in); ok {
+	if f, ok := unknownFinding(in); ok {
 		return f
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonEligible, fmt.Sprintf("version %s is installed or can be reached in one step", in.Bundle.Version)}
 }
 
-func dependencies(in *Installation) Finding {
-	if f, ok := unknown(in); ok {
+func dependenciesFinding(in *Installation) Finding {
+	if f, ok := unknownFinding(in); ok {
 		return f
 	}
 	var missing []string
 	for _, f := range in.Observation.Failed {
 		if f.KindMissing {
-			missing = append(missing, brief(f.Object))
+			missing = append(missing, shortenCause(f.Object))
 		}
 	}
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		return Finding{metav1.ConditionFalse, api.ReasonKindMissing, "the cluster does not know the kind of: " +
-			listed(len(missing), func(i int) string { return missing[i] }) + "; install what brings it"}
+			message.ListClauses(missing, maxListed) + "; install what brings it"}
 	}
 	if in.Observation.Waiting != "" {
-		return delivering(in)
+		return deliveringFinding(&in.Observation)
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonNothingMissing, ""}
 }
 
-func installed(in *Installation) Finding {
+func installFinding(in *Installation) Finding {
 	if in.Removing == "" && in.Fault != nil && in.Fault.Reason != api.FaultConfigPending {
 		return Finding{metav1.ConditionFalse, string(in.Fault.Reason), in.Fault.Message}
 	}
-	if f, ok := unknown(in); ok {
+	if f, ok := unknownFinding(in); ok {
 		return f
 	}
 	if blocked := in.Observation.Blocked; blocked != "" {
-		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "nothing can be done on the cluster: " + shortened(blocked, maxBlocked) +
-			"; mend it there, `knative-addon rbac` prints the permissions that the credential needs"}
+		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "nothing can be done on the cluster: " + message.OneLine(blocked, maxBlocked) +
+			"; fix the cause on the cluster: `knative-addon rbac` prints the permissions that the credential needs"}
 	}
 	if failed := in.Observation.Failed; len(failed) > 0 {
 		failed = slices.SortedFunc(slices.Values(failed), func(a, b delivery.Failure) int {
 			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Cause, b.Cause))
 		})
-		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "not applied: " +
-			listed(len(failed), func(i int) string { return brief(failed[i].Object) + ": " + brief(failed[i].Cause) })}
+		var causes []string
+		for _, f := range failed {
+			causes = append(causes, shortenCause(f.Object)+": "+shortenCause(f.Cause))
+		}
+		return Finding{metav1.ConditionFalse, api.ReasonApplyFailed, "not applied: " + message.ListClauses(causes, maxListed)}
 	}
 	if in.Observation.Waiting != "" {
-		return delivering(in)
+		return deliveringFinding(&in.Observation)
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonApplied, fmt.Sprintf("version %s is applied", in.Bundle.Version)}
 }
 
-func available(in *Installation) Finding {
-	if f, ok := unknown(in); ok {
-		return f
+func workloadsFinding(in *Installation) Finding {
+	kept := in.Kept
+	if in.Fault == nil || in.Removing != "" || !in.Owned {
+		kept = nil
 	}
-	if in.Observation.Waiting != "" {
-		return delivering(in)
+	if kept == nil {
+		if f, ok := unknownFinding(in); ok {
+			return f
+		}
+		kept = &delivery.Kept{Workloads: in.Bundle.Workloads, Jobs: in.Bundle.Jobs, Observation: in.Observation}
 	}
-	if notReady := in.Observation.NotReady(in.Bundle.Workloads, in.Bundle.Jobs); len(notReady) > 0 {
-		return Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, listed(len(notReady), func(i int) string { return notReady[i] })}
+	if kept.Observation.Waiting != "" {
+		return deliveringFinding(&kept.Observation)
+	}
+	if notReady := kept.NotReady(); len(notReady) > 0 {
+		return Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, message.ListClauses(notReady, maxListed)}
 	}
 	return Finding{metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""}
 }
 
-// delivering is the finding of a condition that waits for the cluster to report. What is waited for may end with what the
-// cluster says.
-func delivering(in *Installation) Finding {
-	return Finding{metav1.ConditionUnknown, api.ReasonDelivering, brief(in.Observation.Waiting)}
+// deliveringFinding returns the finding of a condition that waits for a report of the cluster. Observation.Waiting may end
+// with a text of the cluster.
+func deliveringFinding(o *delivery.Observation) Finding {
+	return Finding{metav1.ConditionUnknown, api.ReasonDelivering, shortenCause(o.Waiting)}
 }
 
 const (
-	// maxListed is how many objects a message names.
+	// maxListed is the number of objects that a message names.
 	maxListed = 5
-	// maxCause is how many bytes of somebody else's text a message repeats.
+	// maxCause is the number of bytes of a text of the cluster in a message.
 	maxCause = 300
-	// maxBlocked is how many bytes a message repeats of the one refusal that it is about.
+	// maxBlocked is the number of bytes of the refusal in a message about one refusal.
 	maxBlocked = 600
-	// maxRemoving is how many bytes a message says of a removal: it names objects, and may say why the cluster keeps them.
+	// maxMessage is the number of bytes of a message. Names in a message may be names of a cluster, which chooses names
+	// freely.
+	maxMessage = 4096
+	// maxRemoving is the number of bytes about a removal in a message, with names of objects and the reason why the cluster
+	// keeps the objects.
 	maxRemoving = 2000
 )
 
-// listed joins the first of n texts.
-func listed(n int, text func(i int) string) string {
-	var out []string
-	for i := range min(n, maxListed) {
-		out = append(out, text(i))
-	}
-	s := strings.Join(out, "; ")
-	if n > maxListed {
-		s += fmt.Sprintf("; and %d more", n-maxListed)
-	}
-	return s
-}
-
-// brief keeps the text of a cluster on one line and short: it is not ours.
-func brief(text string) string { return shortened(text, maxCause) }
-
-func shortened(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || unicode.IsSpace(r) {
-			return r
-		}
-		return -1 // nothing that a terminal obeys
-	}, strings.ToValidUTF8(text, ""))
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
-}
+// shortenCause returns a text of the cluster on one line and with at most maxCause bytes.
+func shortenCause(text string) string { return message.OneLine(text, maxCause) }

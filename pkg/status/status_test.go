@@ -65,7 +65,7 @@ func seenCases() map[string]conditionsCase {
 			reason:   "Who may not look knows nothing, and what is refused is why.",
 			changes:  []change{blocked("cannot list jobs.batch:\nforbidden")},
 			want:     [6]string{"False ApplyFailed", isResolved, isEligible, onTheWay, "False ApplyFailed", onTheWay},
-			mentions: []string{"InstallSucceeded: nothing can be done on the cluster: cannot list jobs.batch: forbidden; mend it there", "knative-addon rbac"},
+			mentions: []string{"InstallSucceeded: nothing can be done on the cluster: cannot list jobs.batch: forbidden; fix the cause on the cluster", "knative-addon rbac"},
 		},
 		"a kind is missing": {
 			reason:   "The dependency is the cause, that the object is not applied the effect.",
@@ -92,7 +92,7 @@ func seenCases() map[string]conditionsCase {
 			want:     [6]string{"False WorkloadsNotReady", isResolved, isEligible, hasAll, isApplied, "False WorkloadsNotReady"},
 			mentions: []string{"Job " + ns + "/cleanup: it has failed"},
 		},
-		"out of sight": {
+		"unavailable": {
 			reason:   "The cluster is not ready when nobody knows whether it is.",
 			changes:  []change{target(outOfSight)},
 			want:     [6]string{"False ManagedClusterUnavailable", "False ManagedClusterUnavailable", isEligible, hasAll, isApplied, runs},
@@ -108,9 +108,24 @@ func unseenCases() map[string]conditionsCase {
 			changes: []change{target(revoked), unheld},
 			want:    [6]string{"False ReferenceNotPermitted", "False ReferenceNotPermitted", unresolved, unresolved, unresolved, unresolved},
 		},
+		"a bad edit of an installation that runs": {
+			reason:  "The edit reaches no cluster.",
+			changes: []change{fault(api.ReasonInvalidSpec), keeps(1)},
+			want:    [6]string{"False InvalidSpec", isResolved, notRendered, notRendered, "False InvalidSpec", runs},
+		},
+		"a bad edit, and pods are missing": {
+			reason:  "The workloads are observed all the same.",
+			changes: []change{fault(api.ReasonInvalidSpec), keeps(0)},
+			want:    [6]string{"False InvalidSpec", isResolved, notRendered, notRendered, "False InvalidSpec", "False WorkloadsNotReady"},
+		},
+		"a bad first spec": {
+			reason:  "Nothing is installed.",
+			changes: []change{fault(api.ReasonInvalidSpec)},
+			want:    [6]string{"False InvalidSpec", isResolved, notRendered, notRendered, "False InvalidSpec", notRendered},
+		},
 		"the cluster has the installation of somebody else": {
 			reason:  "What is seen there is not this resource's.",
-			changes: []change{func(in *Installation) { in.Held = false }},
+			changes: []change{func(in *Installation) { in.Owned = false }},
 			want:    [6]string{unresolved, isResolved, unresolved, unresolved, unresolved, unresolved},
 		},
 		"being removed": {
@@ -119,7 +134,7 @@ func unseenCases() map[string]conditionsCase {
 			want:     [6]string{goes, isResolved, goes, goes, goes, goes},
 			mentions: []string{"VersionMigrationEligible: removing what is installed"},
 		},
-		"being removed out of sight": {
+		"being removed while unavailable": {
 			reason:  "The cluster holds the removal up.",
 			changes: []change{removing, target(outOfSight)},
 			want:    [6]string{"False ManagedClusterUnavailable", "False ManagedClusterUnavailable", goes, goes, goes, goes},
@@ -185,7 +200,7 @@ func TestConditions(t *testing.T) {
 				t.Fatalf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 			for _, m := range tc.mentions {
-				if text := message(t, got, api.Ready); !strings.Contains(text, m) {
+				if text := messageOf(t, got, api.Ready); !strings.Contains(text, m) {
 					t.Errorf("%s The message of Ready does not have %q: %q", tc.reason, m, text)
 				}
 			}

@@ -20,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // Profiles reads ClusterProfiles. The hub may not have that kind at all: then Get fails with a NoMatch error.
@@ -27,7 +28,7 @@ type Profiles interface {
 	Get(name types.NamespacedName) (*clusterinventoryv1alpha1.ClusterProfile, error)
 }
 
-// Finder finds targets. It is safe for concurrent use.
+// Finder finds targets. All methods are safe for concurrent use.
 type Finder struct {
 	// Configs are the caches of KnativeServings and KnativeEventings, with Indexers.
 	Configs  map[api.Component]cache.Indexer
@@ -35,42 +36,46 @@ type Finder struct {
 	Clusters clusterlisters.ManagedClusterLister
 	Bindings clusterlistersv1beta2.ManagedClusterSetBindingLister
 	Sets     clusterlistersv1beta2.ManagedClusterSetLister
-	// Policy says which profiles may be referred to from where, Direct what the manager is configured for besides OCM; nil
-	// means nothing.
+	// Policy lists the namespaces whose ClusterProfiles may be referred to. Direct returns the manager's configuration for
+	// Direct delivery; nil means that Direct delivery is off.
 	Policy resolve.ReferencePolicy
+	// Trust names the namespaces whose resources may adopt and delete.
+	Trust  trust.Policy
 	Direct func() resolve.DirectDelivery
-	// Operator names what runs the Knative Operator on the hub; empty when nothing does. Nil means that nothing does.
+	// Operator names the Deployment of the Knative Operator on the hub; empty without a Knative Operator. Nil means that
+	// none runs.
 	Operator func() string
 }
 
-// Conflict is the result for every resource when the Knative Operator on the hub takes them for its own.
+// Conflict returns the result of every resource while the Knative Operator on the hub manages the resources.
 func (f *Finder) Conflict() (result resolve.Result, conflict bool) {
 	if f.Operator == nil || f.Operator() == "" {
 		return resolve.Result{}, false
 	}
 	return resolve.Result{Reason: api.ReasonConflict, Message: fmt.Sprintf(
-		"the Knative Operator runs on this hub (%s) and takes care of all KnativeServings and KnativeEventings, so that this add-on leaves them alone; uninstall one of the two from the hub",
+		"the Knative Operator runs on this hub (%s) and manages all KnativeServings and KnativeEventings, so that this add-on ignores the resources; scale the Knative Operator to zero replicas, or uninstall this add-on from the hub; "+
+			"do not uninstall the Knative Operator, because its chart deletes the CustomResourceDefinitions, with them every resource, and with the resources every installation",
 		f.Operator())}, true
 }
 
-// Resolve says where the resource's spec.clusterProfileRef leads. An error means that the caches failed, not that the
-// reference is wrong.
+// Resolve determines the target of the resource's spec.clusterProfileRef. An error means that the caches failed, not that
+// the reference is wrong.
 func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, error) {
 	if result, conflict := f.Conflict(); conflict {
 		return result, nil
 	}
 	ref, _ := ReferenceOf(config)
-	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.direct()}
+	in := resolve.Input{Reference: ref, Namespace: config.GetNamespace(), Policy: f.Policy, Direct: f.directDelivery()}
 	in.Profile, in.ProfileError = f.Profiles.Get(ref)
 	if in.ProfileError != nil || in.Profile == nil {
-		return resolve.Resolve(in), nil //nolint:nilerr // Resolve says what the error means
+		return resolve.Resolve(in), nil //nolint:nilerr // resolve.Resolve explains the error
 	}
 	name := resolve.ClaimedCluster(in.Profile)
 	if name == "" {
 		return resolve.Resolve(in), nil
 	}
 	var err error
-	if in.Cluster, err = f.cluster(name); err != nil {
+	if in.Cluster, err = f.getCluster(name); err != nil {
 		return resolve.Result{}, err
 	}
 	if in.Bindings, err = f.Bindings.ManagedClusterSetBindings(ref.Namespace).List(labels.Everything()); err != nil {
@@ -89,15 +94,15 @@ func (f *Finder) Resolve(config *unstructured.Unstructured) (resolve.Result, err
 	return resolve.Resolve(in), nil
 }
 
-func (f *Finder) direct() resolve.DirectDelivery {
+func (f *Finder) directDelivery() resolve.DirectDelivery {
 	if f.Direct == nil {
 		return resolve.DirectDelivery{}
 	}
 	return f.Direct()
 }
 
-// cluster is the ManagedCluster, nil when there is none.
-func (f *Finder) cluster(name string) (*clusterv1.ManagedCluster, error) {
+// getCluster returns the ManagedCluster; nil when none exists.
+func (f *Finder) getCluster(name string) (*clusterv1.ManagedCluster, error) {
 	cluster, err := f.Clusters.Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -108,47 +113,54 @@ func (f *Finder) cluster(name string) (*clusterv1.ManagedCluster, error) {
 	return cluster, nil
 }
 
-// OfAddOn says whether the add-on's cluster may be written to with the configuration that it has, and was seen. Without a
-// Target nothing new may be written; what is there stays.
+// OfAddOn resolves the cluster of an add-on with the add-on's configuration. Without a Target nothing new may be written,
+// and the cluster keeps the installation. An add-on that was created for a resource with a reference accepts no
+// configuration from another resource of the same name without a reference: the add-on rests on the consent to the
+// reference.
 func (f *Finder) OfAddOn(addOn *addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) {
-	config, err := f.configOf(addOn)
+	config, err := f.getConfig(addOn)
 	if err != nil {
 		return resolve.Result{}, err
 	}
 	if config != nil {
 		if ref, ok := ReferenceOf(config); ok {
-			return f.ofReference(addOn, config, ref)
+			return f.resolveReference(addOn, config, ref)
+		}
+		if name := nameOf(config).String(); addOn.Annotations[api.InstalledForAnnotation] == name {
+			return resolve.Result{Reason: api.ReasonReferenceNotPermitted, Message: fmt.Sprintf(
+				"the add-on was made for %s %q with a reference to cluster %q, and the resource of that name refers to no cluster now; give the resource its spec.clusterProfileRef again, or take annotation %s from the ManagedClusterAddOn to let the resource configure the cluster without one",
+				config.GetKind(), name, addOn.Namespace, api.InstalledForAnnotation)}, nil
 		}
 	}
-	cluster, err := f.cluster(addOn.Namespace)
+	cluster, err := f.getCluster(addOn.Namespace)
 	if err != nil {
 		return resolve.Result{}, err
 	}
 	return resolve.ManagedCluster(addOn.Namespace, cluster), nil
 }
 
-func (f *Finder) ofReference(
+func (f *Finder) resolveReference(
 	addOn *addonv1beta1.ManagedClusterAddOn, config *unstructured.Unstructured, ref types.NamespacedName,
 ) (resolve.Result, error) {
 	if ref.Name != addOn.Namespace {
 		return resolve.Result{Reason: api.ReasonReferenceNotPermitted, Message: fmt.Sprintf(
-			"%s \"%s/%s\" refers to ClusterProfile %q and may configure no other cluster than that; name a resource without spec.clusterProfileRef in the configs of the ManagedClusterAddOn",
+			"%s \"%s/%s\" refers to ClusterProfile %q and may configure no other cluster; name a resource without spec.clusterProfileRef in the configs of the ManagedClusterAddOn",
 			config.GetKind(), config.GetNamespace(), config.GetName(), ref)}, nil
 	}
 	result, err := f.Resolve(config)
-	if err != nil || result.Target == nil || result.Target.Mode == resolve.ManifestWork {
+	if err != nil || result.Target == nil || result.Target.Mode == api.ModeManifestWork {
 		return result, err
 	}
 	if result.Resolved() {
 		result.Reason = api.ReasonTargetConflict
 		result.Message = fmt.Sprintf("ClusterProfile %q asks for Direct delivery, and the work agent has an installation on the cluster", ref)
 	}
-	result.Target = nil // two ways to one cluster would be two writers
+	result.Target = nil // two modes for one cluster would be two writers
 	return result, nil
 }
 
-// configOf is the resource that configures the add-on, nil when it is not known or does not exist.
-func (f *Finder) configOf(addOn *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {
+// getConfig returns the resource that configures the add-on; nil when the resource is unknown or does not exist.
+func (f *Finder) getConfig(addOn *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {
 	component := api.Component(addOn.Name)
 	name, ok := revision.ConfigOf(addOn)
 	if !ok {
@@ -157,7 +169,7 @@ func (f *Finder) configOf(addOn *addonv1beta1.ManagedClusterAddOn) (*unstructure
 	return f.get(component, name)
 }
 
-// get is the resource of that name, nil when there is none.
+// get returns the resource of the name; nil when none exists.
 func (f *Finder) get(component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	o, exists, err := f.Configs[component].GetByKey(name.String())
 	if err != nil || !exists {

@@ -24,6 +24,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // errBroken is what a cache fails with.
@@ -66,7 +67,7 @@ var (
 
 // workTarget is where config leads on newHub.
 func workTarget() *resolve.Target {
-	return &resolve.Target{Mode: resolve.ManifestWork, Profile: named(clusterName), ManagedCluster: clusterName}
+	return &resolve.Target{Mode: api.ModeManifestWork, Profile: named(clusterName), ManagedCluster: clusterName}
 }
 
 func noProfile(h *hub) { h.profiles = nil }
@@ -92,7 +93,11 @@ func unbound(h *hub) { h.bindings[0].Status.Conditions[0].Status = metav1.Condit
 func direct(h *hub) { h.profile().Annotations[api.DeliveryAnnotation] = api.DeliveryDirect }
 
 func withProvider(h *hub) {
-	h.direct = resolve.DirectDelivery{Configured: true, Providers: []string{"proxy"}}
+	inventories, err := trust.NewInventories([]trust.Inventory{{Namespace: "team", Providers: []string{"proxy"}, Servers: []string{"*"}}})
+	if err != nil {
+		panic(err)
+	}
+	h.direct = resolve.DirectDelivery{Configured: true, Providers: []string{"proxy"}, Inventories: inventories}
 	h.profile().Status.AccessProviders = []clusterinventoryv1alpha1.AccessProvider{{Name: "proxy"}}
 }
 
@@ -145,18 +150,18 @@ func TestResolve(t *testing.T) {
 			reason: "Nothing contains the cluster.", changes: []func(*hub){func(h *hub) { h.sets = nil }},
 			want: resolve.Result{Reason: api.ReasonReferenceNotPermitted},
 		},
-		"a cluster out of sight": {
+		"an unavailable cluster": {
 			reason: "It is still the target.", changes: []func(*hub){unavailable},
 			want: resolve.Result{Target: workTarget(), Reason: api.ReasonManagedClusterUnavailable},
 		},
 		"a profile of another manager": {
 			reason:  "It is no cluster of OCM, whatever there is of that name.",
 			changes: []func(*hub){withProvider, func(h *hub) { h.profile().Spec.ClusterManager.Name = "gke" }},
-			want:    resolve.Result{Target: &resolve.Target{Mode: resolve.Direct, Profile: named(clusterName), Provider: "proxy"}},
+			want:    resolve.Result{Target: &resolve.Target{Mode: api.ModeDirect, Profile: named(clusterName), Provider: "proxy"}},
 		},
 		"Direct delivery": {
 			reason: "What the manager is configured for is passed on.", changes: []func(*hub){direct, withProvider},
-			want: resolve.Result{Target: &resolve.Target{Mode: resolve.Direct, Profile: named(clusterName), ManagedCluster: clusterName, Provider: "proxy"}},
+			want: resolve.Result{Target: &resolve.Target{Mode: api.ModeDirect, Profile: named(clusterName), ManagedCluster: clusterName, Provider: "proxy"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,8 +221,8 @@ func TestBrokenCaches(t *testing.T) {
 }
 
 func TestOfAddOn(t *testing.T) {
-	enabled := &resolve.Target{Mode: resolve.ManifestWork, ManagedCluster: clusterName}
-	closed := &resolve.Target{Mode: resolve.ManifestWork, ManagedCluster: clusterName, Closed: true}
+	enabled := &resolve.Target{Mode: api.ModeManifestWork, ManagedCluster: clusterName}
+	closed := &resolve.Target{Mode: api.ModeManifestWork, ManagedCluster: clusterName, Closed: true}
 	pending := addOn("self")
 	pending.Status.ConfigReferences = nil
 	for name, tc := range map[string]struct {
@@ -240,7 +245,7 @@ func TestOfAddOn(t *testing.T) {
 		"a fleet configuration": {
 			reason: "It may be used everywhere.", config: config("self", 1, refersToNothing), addOn: addOn("self"), want: resolve.Result{Target: enabled},
 		},
-		"no configuration, and the cluster is out of sight": {
+		"no configuration, and the cluster is unavailable": {
 			reason: "What is there stays and may be changed.", changes: []func(*hub){unavailable}, addOn: addOn(),
 			want: resolve.Result{Target: enabled, Reason: api.ReasonManagedClusterUnavailable},
 		},
@@ -252,10 +257,14 @@ func TestOfAddOn(t *testing.T) {
 			reason: "There is nothing to write to.", changes: []func(*hub){noCluster}, addOn: addOn(),
 			want: resolve.Result{Reason: api.ReasonManagedClusterNotFound}, mention: `"c1"`,
 		},
+		"a resource without a reference in the place of one that had one": {
+			reason: "A name that is used again is no consent.", config: config("self", 1, refersToNothing), addOn: installedFor(addOn("self"), team+"/self"),
+			want: resolve.Result{Reason: api.ReasonReferenceNotPermitted}, mention: "refers to no cluster now",
+		},
 		"a reference to the cluster": {
 			reason: "It is permitted and leads here.", config: config("self", 1), addOn: addOn("self"), want: resolve.Result{Target: workTarget()},
 		},
-		"a reference to a cluster out of sight": {
+		"a reference to an unavailable cluster": {
 			reason: "The target is still known.", changes: []func(*hub){unavailable}, config: config("self", 1), addOn: addOn("self"),
 			want: resolve.Result{Target: workTarget(), Reason: api.ReasonManagedClusterUnavailable},
 		},

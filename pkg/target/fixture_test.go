@@ -172,7 +172,7 @@ func (h *hub) finder(t *testing.T) *Finder {
 		Clusters: clusterlisters.NewManagedClusterLister(indexerOf(t, h.clusters, nil)),
 		Bindings: clusterlistersv1beta2.NewManagedClusterSetBindingLister(indexerOf(t, h.bindings, nil)),
 		Sets:     clusterlistersv1beta2.NewManagedClusterSetLister(indexerOf(t, h.sets, nil)),
-		Policy:   resolve.ReferencePolicy{AddOnNamespace: "addons"}, Direct: func() resolve.DirectDelivery { return h.direct },
+		Direct:   func() resolve.DirectDelivery { return h.direct },
 	}
 }
 

@@ -12,40 +12,40 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
 
-// Ownership is whose the add-on of a cluster is, seen from one resource that refers to the cluster.
+// Ownership relates the add-on of a cluster to one resource that refers to the cluster.
 type Ownership string
 
 const (
-	// Free means that there is no add-on, and that the resource may make it.
+	// Free means that the cluster has no add-on, and that the resource may create the add-on.
 	Free Ownership = "Free"
 	// Ours means that the add-on is configured by the resource and stays so.
 	Ours Ownership = "Ours"
-	// Inherited means that the add-on was made for another resource, and that this one may take it over.
+	// Inherited means that the add-on was created for another resource, and that this resource may take over the add-on.
 	Inherited Ownership = "Inherited"
-	// OfRival means that another resource has the cluster, or comes first.
-	OfRival Ownership = "OfRival"
+	// OfOtherResource means that another resource owns the add-on, or is older.
+	OfOtherResource Ownership = "OfOtherResource"
 	// OfUser means that a user enabled the add-on.
 	OfUser Ownership = "OfUser"
-	// Leaving means that an add-on is being removed and another one may be made after it.
+	// Leaving means that the add-on is being deleted, and that the resource may create the next add-on.
 	Leaving Ownership = "Leaving"
 )
 
-// Owner is whose the add-on of a cluster is.
+// Owner is the Ownership with the name of the other resource.
 type Owner struct {
 	Ownership
-	// Rival is the other resource when there is one.
-	Rival types.NamespacedName
+	// Resource is the other resource of OfOtherResource and Inherited.
+	Resource types.NamespacedName
 }
 
-// Owner tells whose the add-on on the cluster is, seen from a resource whose reference leads there. addOn is nil when there is none.
+// Owner determines the ownership of the add-on on the cluster, for a resource whose reference leads to the cluster. addOn
+// is nil when the cluster has no add-on.
 func (f *Finder) Owner(
 	component api.Component, config *unstructured.Unstructured, addOn *addonv1beta1.ManagedClusterAddOn,
 ) (Owner, error) {
 	ref, _ := ReferenceOf(config)
-	in := ownership{self: config, addOn: addOn}
+	in := ownerInput{self: config, addOn: addOn}
 	var err error
 	if addOn != nil {
 		if in.configured, in.configures = ConfiguredBy(addOn); in.configures {
@@ -66,14 +66,14 @@ func (f *Finder) Owner(
 		if err != nil {
 			return Owner{}, err
 		}
-		if result.Target != nil && result.Target.Mode == resolve.ManifestWork {
+		if result.Target != nil && result.Target.Mode == api.ModeManifestWork {
 			in.rivals = append(in.rivals, other)
 		}
 	}
 	return determineOwner(&in), nil
 }
 
-// ConfiguredBy is the KnativeServing or KnativeEventing that the add-on names itself in spec.configs.
+// ConfiguredBy returns the KnativeServing or KnativeEventing in spec.configs of the add-on.
 func ConfiguredBy(addOn *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedName, ok bool) {
 	gvr := api.Component(addOn.Name).Resource()
 	for _, c := range addOn.Spec.Configs {
@@ -84,12 +84,12 @@ func ConfiguredBy(addOn *addonv1beta1.ManagedClusterAddOn) (name types.Namespace
 	return types.NamespacedName{}, false
 }
 
-// ownership is what determineOwner decides on.
-type ownership struct {
+// ownerInput holds the facts for determineOwner.
+type ownerInput struct {
 	self  *unstructured.Unstructured
 	addOn *addonv1beta1.ManagedClusterAddOn
-	// configured is what the add-on names as its configuration, if configures; incumbent is that resource, nil when it
-	// does not exist.
+	// configured is the resource in spec.configs of the add-on, if configures; incumbent is that resource, and nil when the
+	// resource does not exist.
 	configured types.NamespacedName
 	configures bool
 	incumbent  *unstructured.Unstructured
@@ -97,16 +97,17 @@ type ownership struct {
 	rivals []*unstructured.Unstructured
 }
 
-// determineOwner lets the oldest resource have the cluster. One that has it already keeps it against younger ones as long
-// as it exists, whatever its reference has come to: nothing moves because something is not to be seen for a while.
-func determineOwner(in *ownership) Owner {
+// determineOwner gives the cluster to the oldest resource. The current owner keeps the cluster against younger resources as
+// long as the owner exists, even with a reference that no longer resolves: an unavailable object must not move an
+// installation.
+func determineOwner(in *ownerInput) Owner {
 	rivals := slices.Clone(in.rivals)
 	if in.incumbent != nil && in.incumbent.GetUID() != in.self.GetUID() {
 		if ref, ok := ReferenceOf(in.incumbent); !ok || ref.Name != in.addOn.Namespace {
 			return Owner{Ownership: OfUser}
 		}
 		if in.incumbent.GetDeletionTimestamp() != nil {
-			return Owner{OfRival, nameOf(in.incumbent)} // its removal comes first
+			return Owner{OfOtherResource, nameOf(in.incumbent)} // the removal of the incumbent comes first
 		}
 		rivals = append(rivals, in.incumbent)
 	}
@@ -115,7 +116,7 @@ func determineOwner(in *ownership) Owner {
 	}
 	if len(rivals) > 0 {
 		if oldest := slices.MinFunc(rivals, byAge); byAge(oldest, in.self) < 0 {
-			return Owner{OfRival, nameOf(oldest)}
+			return Owner{OfOtherResource, nameOf(oldest)}
 		}
 	}
 	switch {

@@ -38,46 +38,46 @@ func TestOwner(t *testing.T) {
 		"self has the cluster, and nobody has written down why": {
 			reason: "What counts is spec.configs.", addOn: addOn("self"), want: Owner{Ownership: Ours},
 		},
-		"an older rival asks too": {
+		"an older resource asks too": {
 			reason: "The oldest comes first.", others: []*unstructured.Unstructured{config("old", 99)},
-			want: Owner{OfRival, named("old")},
+			want: Owner{OfOtherResource, named("old")},
 		},
-		"two older rivals ask": {
+		"two older resources ask": {
 			reason: "The oldest is named.", others: []*unstructured.Unstructured{config("older", 98), config("oldest", 97), config("young", 101)},
-			want: Owner{OfRival, named("oldest")},
+			want: Owner{OfOtherResource, named("oldest")},
 		},
-		"a younger rival asks": {
+		"a younger resource asks": {
 			reason: "It has to wait.", others: []*unstructured.Unstructured{config("young", 101)}, want: Owner{Ownership: Free},
 		},
-		"a rival of the same second whose name comes first": {
+		"a resource of the same second whose name comes first": {
 			reason: "Somebody has to win, and everybody has to see it alike.", others: []*unstructured.Unstructured{config("another", 100)},
-			want: Owner{OfRival, named("another")},
+			want: Owner{OfOtherResource, named("another")},
 		},
-		"a rival of the same second whose name comes last": {
+		"a resource of the same second whose name comes last": {
 			reason: "Somebody has to win, and everybody has to see it alike.", others: []*unstructured.Unstructured{config("young", 100)},
 			want: Owner{Ownership: Free},
 		},
-		"an older rival is being deleted": {
+		"an older resource is being deleted": {
 			reason: "It does not want the cluster any more.", others: []*unstructured.Unstructured{config("old", 99, beingDeleted)},
 			want: Owner{Ownership: Free},
 		},
-		"an older rival refers to another cluster": {
+		"an older resource refers to another cluster": {
 			reason: "It is none.", others: []*unstructured.Unstructured{config("old", 99, lost)}, want: Owner{Ownership: Free},
 		},
-		"an older rival whose reference nobody permits": {
+		"an older resource whose reference nobody permits": {
 			reason: "It gets nothing, and keeps nothing from others.", others: []*unstructured.Unstructured{config("old", 99, in("other"))},
 			want: Owner{Ownership: Free},
 		},
-		"an older rival refers to the same cluster by another profile": {
+		"an older resource refers to the same cluster by another profile": {
 			reason: "The identity is the cluster, not the profile.",
 			others: []*unstructured.Unstructured{config("old", 99, in("other"), refersTo("other", clusterName))},
-			want:   Owner{OfRival, nameIn("other", "old")},
+			want:   Owner{OfOtherResource, nameIn("other", "old")},
 		},
-		"an older rival, and the cluster is out of sight": {
+		"an older resource, and the cluster is unavailable": {
 			reason: "It comes first all the same.", others: []*unstructured.Unstructured{config("old", 99)}, change: unavailable,
-			want: Owner{OfRival, named("old")},
+			want: Owner{OfOtherResource, named("old")},
 		},
-		"an older rival that asks for Direct delivery": {
+		"an older resource that asks for Direct delivery": {
 			reason: "It does not want the add-on.",
 			others: []*unstructured.Unstructured{config("old", 99, in("other"), refersTo("other", clusterName))},
 			change: func(h *hub) {
@@ -87,7 +87,7 @@ func TestOwner(t *testing.T) {
 		},
 		"an older incumbent": {
 			reason: "It came first and has it.", addOn: ours("old"), others: []*unstructured.Unstructured{config("old", 99)},
-			want: Owner{OfRival, named("old")},
+			want: Owner{OfOtherResource, named("old")},
 		},
 		"a younger incumbent": {
 			reason: "The oldest has the cluster, also when it comes into its right late.", addOn: ours("young"),
@@ -95,15 +95,15 @@ func TestOwner(t *testing.T) {
 		},
 		"a younger incumbent, and somebody who is older": {
 			reason: "The oldest takes it over, not self.", addOn: ours("young"),
-			others: []*unstructured.Unstructured{config("young", 101), config("old", 99)}, want: Owner{OfRival, named("old")},
+			others: []*unstructured.Unstructured{config("young", 101), config("old", 99)}, want: Owner{OfOtherResource, named("old")},
 		},
 		"an incumbent that is being deleted": {
 			reason: "Its removal comes first, whatever its age.", addOn: ours("young"),
-			others: []*unstructured.Unstructured{config("young", 101, beingDeleted)}, want: Owner{OfRival, named("young")},
+			others: []*unstructured.Unstructured{config("young", 101, beingDeleted)}, want: Owner{OfOtherResource, named("young")},
 		},
 		"an older incumbent whose reference is not permitted any more": {
 			reason: "Nothing moves because something is not to be seen for a while.", addOn: ours("old"),
-			others: []*unstructured.Unstructured{config("old", 99, refersTo("elsewhere", clusterName))}, want: Owner{OfRival, named("old")},
+			others: []*unstructured.Unstructured{config("old", 99, refersTo("elsewhere", clusterName))}, want: Owner{OfOtherResource, named("old")},
 		},
 		"a younger incumbent whose reference is not permitted any more": {
 			reason: "Against the oldest it never had a right.", addOn: ours("young"),
@@ -112,7 +112,7 @@ func TestOwner(t *testing.T) {
 		"a user's add-on without configuration": {
 			reason: "A user enabled it and may rely on it.", addOn: addOn(), want: Owner{Ownership: OfUser},
 		},
-		"a user's add-on without configuration, and an older rival": {
+		"a user's add-on without configuration, and an older resource": {
 			reason: "The user has it, nobody else.", addOn: addOn(), others: []*unstructured.Unstructured{config("old", 99)},
 			want: Owner{Ownership: OfUser},
 		},
@@ -130,9 +130,9 @@ func TestOwner(t *testing.T) {
 		"an add-on made for a resource that is gone": {
 			reason: "Somebody took the finalizer off: what it left is there to be taken.", addOn: ours("gone"), want: Owner{Inherited, named("gone")},
 		},
-		"an add-on made for a resource that is gone, and an older rival": {
+		"an add-on made for a resource that is gone, and an older resource": {
 			reason: "The oldest takes it.", addOn: ours("gone"), others: []*unstructured.Unstructured{config("old", 99)},
-			want: Owner{OfRival, named("old")},
+			want: Owner{OfOtherResource, named("old")},
 		},
 		"an add-on made for somebody, and given another configuration by a user": {
 			reason: "It is the user's since.", addOn: installedFor(addOn("gone"), team+"/another"), want: Owner{Ownership: OfUser},
@@ -146,9 +146,9 @@ func TestOwner(t *testing.T) {
 		"the add-on of a resource that is gone is being removed": {
 			reason: "Another one may follow.", addOn: leaving(ours("gone")), want: Owner{Ownership: Leaving},
 		},
-		"self's add-on is being removed, and an older rival asks": {
-			reason: "What follows is the rival's.", addOn: leaving(ours("self")), others: []*unstructured.Unstructured{config("old", 99)},
-			want: Owner{OfRival, named("old")},
+		"self's add-on is being removed, and an older resource asks": {
+			reason: "What follows is of the other resource.", addOn: leaving(ours("self")), others: []*unstructured.Unstructured{config("old", 99)},
+			want: Owner{OfOtherResource, named("old")},
 		},
 		"a user's add-on is being removed": {
 			reason: "It is the user's until it is gone.", addOn: leaving(addOn()), want: Owner{Ownership: OfUser},
@@ -276,12 +276,12 @@ func TestOwnerFails(t *testing.T) {
 	f := newHub(self, config("old", 99)).finder(t)
 	f.Clusters = failingClusters{errBroken}
 	if _, err := f.Owner(api.Serving, self, nil); !isBroken(err) {
-		t.Errorf("error is %v, want that of the rival's cluster", err)
+		t.Errorf("error is %v, want that of the cluster of the other resource", err)
 	}
 	f = newHub(self).finder(t)
 	f.Configs[api.Serving] = indexerOf(t, []*unstructured.Unstructured{self}, nil)
 	if _, err := f.Owner(api.Serving, self, nil); err == nil {
-		t.Error("without an index rivals are overlooked")
+		t.Error("without an index other resources are overlooked")
 	}
 	f = newHub(self).finder(t)
 	if err := f.Configs[api.Serving].Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "odd"}}); err != nil {

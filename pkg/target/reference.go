@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ReferenceOf is spec.clusterProfileRef of a KnativeServing or KnativeEventing; ok is false when there is none.
+// ReferenceOf returns spec.clusterProfileRef of a KnativeServing or KnativeEventing; ok is false without a reference.
 func ReferenceOf(config *unstructured.Unstructured) (ref types.NamespacedName, ok bool) {
 	namespace, _, _ := unstructured.NestedString(config.Object, "spec", "clusterProfileRef", "namespace")
 	name, ok, _ := unstructured.NestedString(config.Object, "spec", "clusterProfileRef", "name")
@@ -21,19 +21,19 @@ const (
 	byProfileNamespace = "profileNamespace"
 )
 
-// Indexers index KnativeServings and KnativeEventings by what they refer to.
+// Indexers index KnativeServings and KnativeEventings by the ClusterProfile of the reference.
 func Indexers() cache.Indexers {
 	return cache.Indexers{
 		byProfileName: func(o any) ([]string, error) {
-			return indexed(o, func(ref types.NamespacedName) string { return ref.Name })
+			return indexReference(o, func(ref types.NamespacedName) string { return ref.Name })
 		},
 		byProfileNamespace: func(o any) ([]string, error) {
-			return indexed(o, func(ref types.NamespacedName) string { return ref.Namespace })
+			return indexReference(o, func(ref types.NamespacedName) string { return ref.Namespace })
 		},
 	}
 }
 
-func indexed(o any, key func(types.NamespacedName) string) ([]string, error) {
+func indexReference(o any, key func(types.NamespacedName) string) ([]string, error) {
 	config, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return nil, nil
@@ -45,13 +45,14 @@ func indexed(o any, key func(types.NamespacedName) string) ([]string, error) {
 	return []string{key(ref)}, nil
 }
 
-// ReferringToName are the resources that refer to a ClusterProfile of that name in any namespace; OCM names its profiles
-// as their clusters. The indexer has Indexers.
+// ReferringToName returns the resources that refer to a ClusterProfile of the name in any namespace: OCM names
+// ClusterProfiles like their clusters. The indexer must have Indexers.
 func ReferringToName(indexer cache.Indexer, name string) ([]*unstructured.Unstructured, error) {
 	return byIndex(indexer, byProfileName, name)
 }
 
-// ReferringToNamespace are the resources that refer to a ClusterProfile in that namespace. The indexer has Indexers.
+// ReferringToNamespace returns the resources that refer to a ClusterProfile in the namespace. The indexer must have
+// Indexers.
 func ReferringToNamespace(indexer cache.Indexer, namespace string) ([]*unstructured.Unstructured, error) {
 	return byIndex(indexer, byProfileNamespace, namespace)
 }

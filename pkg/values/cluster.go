@@ -11,17 +11,17 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 )
 
-// Cluster tells the values of one cluster.
+// Cluster has the values of a cluster.
 type Cluster struct {
 	name     string
 	labels   map[string]string
 	claim    func(name string) string
 	variable func(name string) string
-	// remedy says where values of a source are to be written.
+	// remedy names the place where a user sets values of a source.
 	remedy func(Source) string
 }
 
-// OfManagedCluster are the values of a managed cluster, with the variables of an AddOnDeploymentConfig.
+// OfManagedCluster returns the values of a managed cluster, with the variables of an AddOnDeploymentConfig.
 func OfManagedCluster(c *clusterv1.ManagedCluster, variables map[string]string) *Cluster {
 	return &Cluster{
 		name: c.Name, labels: c.Labels, variable: func(name string) string { return variables[name] },
@@ -42,7 +42,8 @@ func OfManagedCluster(c *clusterv1.ManagedCluster, variables map[string]string) 
 	}
 }
 
-// OfClusterProfile are the values of the cluster of a ClusterProfile: its properties are the claims. There are no variables.
+// OfClusterProfile returns the values of the cluster of a ClusterProfile: the properties are the claims, and there are no
+// variables.
 func OfClusterProfile(p *clusterinventoryv1alpha1.ClusterProfile) *Cluster {
 	return &Cluster{
 		name: p.Name, labels: p.Labels, variable: func(string) string { return "" },
@@ -63,7 +64,7 @@ func OfClusterProfile(p *clusterinventoryv1alpha1.ClusterProfile) *Cluster {
 	}
 }
 
-// Given are values that somebody writes down, by reference.
+// Given returns a cluster with the given values, by reference.
 func Given(values map[Reference]string) *Cluster {
 	of := func(s Source) func(string) string {
 		return func(key string) string { return values[Reference{s, key}] }
@@ -80,21 +81,21 @@ func Given(values map[Reference]string) *Cluster {
 	}
 }
 
-// None is a cluster without any value.
+// None returns a cluster without any value.
 func None(why string) *Cluster {
 	none := func(string) string { return "" }
 	return &Cluster{claim: none, variable: none, remedy: func(Source) string { return why }}
 }
 
-// Name is what messages call the cluster.
+// Name returns the name of the cluster for messages.
 func (c *Cluster) Name() string { return c.name }
 
-// Values are the values of the references, in their order. The error is *MissingError when there is not one for each.
+// Values returns the values of the references in order. The error is a *MissingError when a reference has no value.
 func (c *Cluster) Values(references []Reference) ([]string, error) {
 	out := make([]string, len(references))
 	var missing []Reference
 	for i, r := range references {
-		if out[i] = c.value(r); out[i] == "" {
+		if out[i] = c.lookupValue(r); out[i] == "" {
 			missing = append(missing, r)
 		}
 	}
@@ -104,7 +105,7 @@ func (c *Cluster) Values(references []Reference) ([]string, error) {
 	return out, nil
 }
 
-func (c *Cluster) value(r Reference) string {
+func (c *Cluster) lookupValue(r Reference) string {
 	switch r.Source {
 	case Name:
 		return c.name
@@ -119,7 +120,7 @@ func (c *Cluster) value(r Reference) string {
 	}
 }
 
-// MissingError says which values a cluster does not have.
+// MissingError names the values that a cluster lacks.
 type MissingError struct {
 	Missing []Reference
 	cluster *Cluster

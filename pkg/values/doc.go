@@ -1,10 +1,10 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package values knows how a text refers to values of the cluster that it comes to, and where these are found.
+// Package values defines how a text refers to values of a cluster, and where the values come from.
 //
 // Contract:
-//   - A reference is $(cluster.name), $(cluster.labels.KEY), $(cluster.claims.NAME) or $(cluster.variables.NAME). Whatever
-//     else begins with "$(cluster." is an error. No other "$(" means anything here.
-//   - A "$" in front of a reference makes it text, and goes: $$(cluster.name) is the text $(cluster.name).
-//   - A value that is empty is missing. Nothing ever becomes an empty text for want of a value.
+//   - A reference is $(cluster.name), $(cluster.labels.KEY), $(cluster.claims.NAME) or $(cluster.variables.NAME). Any other
+//     text that begins with "$(cluster." is an error. Any other "$(" is plain text.
+//   - A "$" in front of a reference escapes the reference: $$(cluster.name) becomes the text $(cluster.name).
+//   - An empty value counts as missing. A missing value never becomes an empty text.
 package values

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Source is where a value comes from.
+// Source is the origin of a value.
 type Source string
 
 // The sources, in the words of a reference.
@@ -21,7 +21,7 @@ const (
 	Variables Source = "variables"
 )
 
-// Reference is one value of a cluster that a text asks for.
+// Reference is a value of a cluster that a text refers to.
 type Reference struct {
 	Source Source
 	// Key is empty for Name.
@@ -30,11 +30,11 @@ type Reference struct {
 
 const (
 	opening, closing = "$(cluster.", ")"
-	// allowed is the end of messages about what is none.
+	// allowed ends the messages about invalid references.
 	allowed = "use $(cluster.name), $(cluster.labels.KEY), $(cluster.claims.NAME) or $(cluster.variables.NAME), and $$(cluster. for the text itself"
 )
 
-// String is the reference as it is written.
+// String returns the reference as users write the reference.
 func (r Reference) String() string {
 	if r.Source == Name {
 		return opening + string(Name) + closing
@@ -49,7 +49,7 @@ func Compare(a, b Reference) int {
 
 var keys = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
 
-// ParseReference reads what stands between "$(cluster." and ")".
+// ParseReference reads the text between "$(cluster." and ")".
 func ParseReference(body string) (Reference, error) {
 	source, key, keyed := strings.Cut(body, ".")
 	switch r := (Reference{Source: Source(source), Key: key}); r.Source {
@@ -65,28 +65,28 @@ func ParseReference(body string) (Reference, error) {
 	return Reference{}, fmt.Errorf("%s%s%s is no value of a cluster: %s", opening, body, closing, allowed)
 }
 
-// Mentioned tells whether a text has anything that Expand would change.
+// Mentioned reports whether Expand would change a text.
 func Mentioned(text string) bool { return strings.Contains(text, opening) }
 
-// References are those of a text, in order.
+// References returns the references of a text in order.
 func References(text string) ([]Reference, error) {
 	var out []Reference
-	err := scan(text, func(string) {}, func(r Reference) { out = append(out, r) })
+	err := scanText(text, func(string) {}, func(r Reference) { out = append(out, r) })
 	return out, err
 }
 
-// Expand is the text with a value for each reference.
+// Expand returns the text with a value in place of each reference.
 func Expand(text string, value func(Reference) string) (string, error) {
 	var out strings.Builder
 	literal := func(s string) { out.WriteString(s) }
-	if err := scan(text, literal, func(r Reference) { literal(value(r)) }); err != nil {
+	if err := scanText(text, literal, func(r Reference) { literal(value(r)) }); err != nil {
 		return "", err
 	}
 	return out.String(), nil
 }
 
-// scan takes a text apart.
-func scan(text string, literal func(string), reference func(Reference)) error {
+// scanText splits a text into literals and references and calls a function for each part.
+func scanText(text string, literal func(string), reference func(Reference)) error {
 	for {
 		at := strings.Index(text, opening)
 		if at < 0 {

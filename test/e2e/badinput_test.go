@@ -23,10 +23,9 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// TestBadInput gives an add-on configurations that cannot be delivered. Each must be told in one condition, with what is
+// deliverBadInput gives an add-on configurations that cannot be delivered. Each must be told in one condition, with what is
 // wrong and what to do; what is delivered already stays, and other clusters are served.
-func TestBadInput(t *testing.T) {
-	f := fleet(t)
+func deliverBadInput(t *testing.T, f *harness.Fleet) {
 	good, bad := f.Managed[0], f.Managed[1]
 	enabled(t, f, []api.Component{api.Serving}, good, bad)
 
@@ -59,12 +58,12 @@ func TestBadInput(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := generations(t, f, bad)
+			before := workGenerations(t, f, bad)
 			if tc.spec != nil {
 				createServing(t, f, tc.config, tc.spec)
 			}
-			configure(t, f, bad, tc.config)
-			t.Cleanup(func() { configure(t, f, bad, "") })
+			setConfiguration(t, f, bad, tc.config)
+			t.Cleanup(func() { setConfiguration(t, f, bad, "") })
 
 			eventually(t, "the condition says what is wrong", time.Minute, func(ctx context.Context) error {
 				c, err := manifestApplied(ctx, f, bad)
@@ -81,12 +80,12 @@ func TestBadInput(t *testing.T) {
 				}
 				return nil
 			})
-			if diff := cmp.Diff(before, generations(t, f, bad)); diff != "" {
+			if diff := cmp.Diff(before, workGenerations(t, f, bad)); diff != "" {
 				t.Errorf("the works of %s have changed (-before +after):\n%s", bad.Name, diff)
 			}
 		})
 	}
-	t.Run("other clusters are served meanwhile", func(t *testing.T) { othersServed(t, f, good, bad) })
+	t.Run("other clusters are installed at the same time", func(t *testing.T) { checkOtherClusters(t, f, good, bad) })
 	eventually(t, "the add-on recovers when its configuration is right again", time.Minute, func(ctx context.Context) error {
 		c, err := manifestApplied(ctx, f, bad)
 		if err == nil && c.Status != metav1.ConditionTrue {
@@ -96,9 +95,9 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-func othersServed(t *testing.T, f *harness.Fleet, good, bad *lab.Cluster) {
-	configure(t, f, bad, "nowhere")
-	t.Cleanup(func() { configure(t, f, bad, "") })
+func checkOtherClusters(t *testing.T, f *harness.Fleet, good, bad *lab.Cluster) {
+	setConfiguration(t, f, bad, "nowhere")
+	t.Cleanup(func() { setConfiguration(t, f, bad, "") })
 	createServing(t, f, "edited", map[string]any{
 		"version": "1.23", "ingress": map[string]any{"kourier": map[string]any{"enabled": true}},
 		"config": map[string]any{
@@ -106,8 +105,8 @@ func othersServed(t *testing.T, f *harness.Fleet, good, bad *lab.Cluster) {
 			"autoscaler": map[string]any{"stable-window": "77s"},
 		},
 	})
-	configure(t, f, good, "edited")
-	t.Cleanup(func() { configure(t, f, good, "") })
+	setConfiguration(t, f, good, "edited")
+	t.Cleanup(func() { setConfiguration(t, f, good, "") })
 	s := connect(t, good)
 	eventually(t, "an edit reaches "+good.Name, time.Minute, func(ctx context.Context) error {
 		cm, err := s.kube.CoreV1().ConfigMaps("knative-serving").Get(ctx, "config-autoscaler", metav1.GetOptions{})
@@ -138,8 +137,8 @@ func createServing(t *testing.T, f *harness.Fleet, name string, spec map[string]
 	})
 }
 
-// configure makes a KnativeServing the configuration of the add-on on a cluster; "" means the default again.
-func configure(t *testing.T, f *harness.Fleet, c *lab.Cluster, serving string) {
+// setConfiguration makes a KnativeServing the configuration of the add-on on a cluster; "" means the default again.
+func setConfiguration(t *testing.T, f *harness.Fleet, c *lab.Cluster, serving string) {
 	t.Helper()
 	configs := "[]"
 	if serving != "" {
@@ -164,8 +163,8 @@ func manifestApplied(ctx context.Context, f *harness.Fleet, c *lab.Cluster) (met
 	return *cond, nil
 }
 
-// generations are the works of Serving on a cluster with their generations, which change with every change of their spec.
-func generations(t *testing.T, f *harness.Fleet, c *lab.Cluster) map[string]int64 {
+// workGenerations are the works of Serving on a cluster with their generations, which change with every change of their spec.
+func workGenerations(t *testing.T, f *harness.Fleet, c *lab.Cluster) map[string]int64 {
 	t.Helper()
 	settled(t, f, api.Serving, c)
 	works, err := f.ComponentWorks(t.Context(), api.Serving, c.Name)

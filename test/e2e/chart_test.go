@@ -15,11 +15,14 @@ import (
 // multiclusterValues are values with one access provider, in a file.
 func multiclusterValues(t *testing.T, delivery, mountPath string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "values.yaml")
+	file := filepath.Join(kubectlDir(t), "values.yaml")
 	err := os.WriteFile(file, fmt.Appendf(nil, `multicluster:
   enabled: true
   pluginDelivery: %s
-  secretNamespaces: [default]
+  inventories:
+  - {namespace: edge, secretNamespace: default, providers: [secretreader], servers: ["*.example.com", 10.0.0.0/8], secrets: [edge-8, edge-7]}
+  - {namespace: edge, secretNamespace: default, providers: [secretreader], servers: ["edge-9.example.com:6443"], secrets: [edge-9, edge-7]}
+  - {namespace: clouds, providers: [google], servers: [connectgateway.googleapis.com]}
   plugins:
   - {name: secretreader, image: example.com/secretreader:v1, mountPath: %s, copyCommand: [/bin/cp, /secretreader, %s/]}
   accessProvidersConfig:
@@ -32,9 +35,8 @@ func multiclusterValues(t *testing.T, delivery, mountPath string) string {
 	return file
 }
 
-// TestChartAccessProviders holds how plugins come into the manager's pod, and what values are refused.
-func TestChartAccessProviders(t *testing.T) {
-	f := fleet(t)
+// chartAccessProviders holds how plugins come into the manager's pod, and what values are refused.
+func chartAccessProviders(t *testing.T, f *harness.Fleet) {
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
@@ -46,6 +48,9 @@ func TestChartAccessProviders(t *testing.T) {
 				"name: clusterprofile-provider-file", "--clusterprofile-provider-file=/etc/cluster-inventory/config.json",
 				"--watched-clusters=400", "--remote-deployments-poll-interval=10s",
 				"reference: example.com/secretreader:v1", "mountPath: /access/secretreader", `"command": "/access/secretreader/plugin"`,
+				"--inventory-file=/etc/cluster-inventory/inventories.json", `"connectgateway.googleapis.com"`,
+				"  name: knative-addon-manager-plugins\n  namespace: default\n",
+				"  resources: [secrets]\n  resourceNames:\n  - \"edge-7\"\n  - \"edge-8\"\n  - \"edge-9\"\n  verbs: [get]\n",
 			},
 		},
 		"init containers": {
@@ -59,6 +64,19 @@ func TestChartAccessProviders(t *testing.T) {
 			args: []string{"--values", multiclusterValues(t, "ImageVolume", "/access/secret")},
 			err:  `command "/access/secretreader/plugin" of provider "secretreader" is not under the mountPath`,
 		},
+		"namespaces of Secrets as before": {
+			args: []string{"--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"), "--set-json", `multicluster.secretNamespaces=["default"]`},
+			err:  "multicluster.secretNamespaces is no longer read",
+		},
+		"an inventory without servers": {
+			args: []string{"--set-json", `multicluster.inventories=[{"namespace":"edge","providers":["x"]}]`}, err: "servers",
+		},
+		"an inventory of every namespace": {
+			args: []string{"--set-json", `multicluster.inventories=[{"namespace":"*","providers":["x"],"servers":["*"]}]`}, err: "namespace",
+		},
+		"a URL as a server": {
+			args: []string{"--set-json", `multicluster.inventories=[{"namespace":"edge","providers":["x"],"servers":["https://x"]}]`}, err: "servers",
+		},
 		"no providers": {args: []string{"--set", "multicluster.enabled=true"}, err: "multicluster.accessProvidersConfig.providers is empty"},
 		"no way to copy": {
 			args: []string{
@@ -69,13 +87,13 @@ func TestChartAccessProviders(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			templated(t, f, tc.args, tc.want, tc.err)
+			renderTemplate(t, f, tc.args, tc.want, tc.err)
 		})
 	}
 }
 
-// templated holds that the chart has all that is wanted, or is refused with the error.
-func templated(t *testing.T, f *harness.Fleet, args, want []string, refusal string) string {
+// renderTemplate holds that the chart has all that is wanted, or is refused with the error.
+func renderTemplate(t *testing.T, f *harness.Fleet, args, want []string, refusal string) string {
 	t.Helper()
 	got, err := f.Template(t.Context(), args...)
 	if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal)) {
@@ -89,9 +107,8 @@ func templated(t *testing.T, f *harness.Fleet, args, want []string, refusal stri
 	return got
 }
 
-// TestChartPlacements holds what becomes of an installStrategy, and what is refused.
-func TestChartPlacements(t *testing.T) {
-	f := fleet(t)
+// chartPlacements holds what becomes of an installStrategy, and what is refused.
+func chartPlacements(t *testing.T, f *harness.Fleet) {
 	const placements = "serving.installStrategy.type=Placements"
 	for name, tc := range map[string]struct {
 		args, want, lacks []string
@@ -133,7 +150,7 @@ func TestChartPlacements(t *testing.T) {
 		"an unknown strategy": {args: []string{"--set", "serving.installStrategy.rolloutStrategy.type=Some"}, err: "rolloutStrategy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := templated(t, f, tc.args, tc.want, tc.err)
+			got := renderTemplate(t, f, tc.args, tc.want, tc.err)
 			for _, lacks := range tc.lacks {
 				if strings.Contains(got, lacks) {
 					t.Errorf("%q is in:\n%s", lacks, got)

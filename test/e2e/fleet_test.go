@@ -5,6 +5,8 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -23,7 +25,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -31,67 +33,71 @@ import (
 // resync is how often work agents apply everything again in these tests, plus up to half of it.
 const resync = 15 * time.Second
 
-// shared is the fleet of all stories that do not disturb each other: each uses clusters of its own. It starts with the
-// first story and ends with the last: parallel tests go on when all others have ended, and need the machine for themselves.
-var shared struct {
-	sync.Once
-	fleet *harness.Fleet
-	err   error
-
-	end sync.Once
-}
-
 func TestMain(m *testing.M) {
+	flag.Parse()
+	binary, err := harness.Binary()
+	if err = errors.Join(err, checkStoriesFlag(), permissionUse.startRecord(*storiesFlag, *recordFlag, binary)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
-	if err := endShared(); err != nil {
+	if err := permissionUse.judgeRun(code == 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
+	}
+	if code == 0 && wholeSuite() && *storiesFlag == mainStories && *recordFlag != "" {
+		if err := permissionUse.save(*recordFlag, binary); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }
 
-func endShared() (err error) {
-	shared.end.Do(func() {
-		if shared.fleet == nil {
-			return
-		}
-		if err = shared.fleet.Close(); err != nil {
-			err = fmt.Errorf("cannot close the lab: %w", err)
-		}
-	})
-	return err
+// TestSharedFleet runs the stories that one fleet of two managed clusters serves in turn. None depends on another one.
+func TestSharedFleet(t *testing.T) {
+	startMainStory(t)
+	l := ownLab(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync, Log: os.Stderr})
+	f, err := harness.Install(t.Context(), l, harness.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logManagerOnFailure(t, f)
+
+	t.Run("bad input", func(t *testing.T) { deliverBadInput(t, f) })
+	t.Run("chart with access providers", func(t *testing.T) { chartAccessProviders(t, f) })
+	t.Run("chart with Placements", func(t *testing.T) { chartPlacements(t, f) })
+	t.Run("chart on an API server", func(t *testing.T) { chartOnServer(t, f) })
+	t.Run("Serving and Eventing", func(t *testing.T) { installBothComponents(t, f) })
+	t.Run("offline render", func(t *testing.T) { renderOffline(t, f) })
+	t.Run("repair", func(t *testing.T) { repairWorkloads(t, f) })
+	t.Run("versions", func(t *testing.T) { stepVersions(t, f) })
 }
 
-// ownLab is a lab for a parallel test.
-func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
+// logManagerOnFailure logs the end of the manager's log when the test has failed.
+func logManagerOnFailure(t *testing.T, f *harness.Fleet) {
 	t.Helper()
-	if err := endShared(); err != nil {
-		t.Error(err)
-	}
-	return lab.Start(t, opts)
-}
-
-// fleet is the shared fleet of two managed clusters with the chart installed and the manager running.
-func fleet(t *testing.T) *harness.Fleet {
-	t.Helper()
-	shared.Do(func() {
-		ctx := context.WithoutCancel(t.Context())
-		l, err := lab.New(ctx, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync, Log: os.Stderr})
-		if err != nil {
-			shared.err = err
-			return
-		}
-		shared.fleet, shared.err = harness.Install(ctx, l, harness.Options{})
-	})
-	if shared.err != nil {
-		t.Fatalf("cannot start the fleet: %v", shared.err)
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the manager's log:\n%s", shared.fleet.LogTail(harness.Manager))
+			t.Logf("the end of the manager's log:\n%s", f.LogTail(harness.Manager))
 		}
 	})
-	return shared.fleet
+}
+
+// ownLab starts a lab for one test. At the end of the test, ownLab collects the use of the manager's permissions, and then checks
+// the invariants.
+func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
+	t.Helper()
+	opts.AuditedAccounts, opts.RecordChanges = auditedAccounts(), true
+	t.TempDir() // what a story writes for its manager stays until the invariants are checked
+	l := lab.Start(t, opts)
+	checkInvariants(t, l)
+	t.Cleanup(func() {
+		if err := permissionUse.collectFrom(l); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
 }
 
 // eventually polls until check returns nil and fails the test with its last error when that takes longer than patience.
@@ -161,8 +167,8 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 				return fmt.Errorf("there are %d works", len(works))
 			}
 			for _, w := range works {
-				if w.Name == work.GateName(component) {
-					if work.IsClosed(&w) {
+				if w.Name == manifestwork.GateName(component) {
+					if manifestwork.IsClosed(&w) {
 						return fmt.Errorf("%s is closed", w.Name)
 					}
 					continue
@@ -221,16 +227,16 @@ func (s spoke) listed(ctx context.Context, gvr schema.GroupVersionResource) ([]u
 	return list.Items, nil
 }
 
-// observed is what a watch of a test has seen while the test went on.
-type observed struct {
+// watchedViolations is what a watch of a test has seen while the test went on.
+type watchedViolations struct {
 	done chan struct{} // the watch has ended
 
 	mu         sync.Mutex
 	violations []string
 }
 
-// follow hands on what a watch shows until the test ends.
-func (o *observed) follow(t *testing.T, start func(ctx context.Context) (watch.Interface, error), see func(ctx context.Context, e watch.Event)) {
+// followWatch hands on what a watch shows until the test ends.
+func (o *watchedViolations) followWatch(t *testing.T, start func(ctx context.Context) (watch.Interface, error), see func(ctx context.Context, e watch.Event)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	events, err := start(ctx)
@@ -248,8 +254,32 @@ func (o *observed) follow(t *testing.T, start func(ctx context.Context) (watch.I
 	t.Cleanup(func() { cancel(); <-o.done })
 }
 
-// clean holds that the watch goes on and has seen nothing wrong so far.
-func (o *observed) clean(t *testing.T) {
+// followRestartedWatch hands on what a watch shows until the test ends. A watch that ends, because its API server stops, starts again
+// with all objects.
+func (o *watchedViolations) followRestartedWatch(t *testing.T, start func(ctx context.Context) (watch.Interface, error), see func(ctx context.Context, e watch.Event)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	o.done = make(chan struct{})
+	go func() {
+		defer close(o.done)
+		for ctx.Err() == nil {
+			events, err := start(ctx)
+			if err != nil {
+				time.Sleep(100 * time.Millisecond)
+				continue
+			}
+			for e := range events.ResultChan() {
+				if e.Type != watch.Error {
+					see(ctx, e)
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-o.done })
+}
+
+// checkNoViolations holds that the watch goes on and has seen nothing wrong so far.
+func (o *watchedViolations) checkNoViolations(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,25 +30,26 @@ import (
 
 // TestGuard is about removals that nobody meant, and those that somebody did.
 func TestGuard(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
-	m.place(t)
+	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
 
-	t.Run("a cluster out of sight loses nothing", func(t *testing.T) { unreachable(t, m, f.Managed[0]) })
-	t.Run("a Placement that is emptied by mistake removes nothing", func(t *testing.T) { emptied(t, m) })
-	t.Run("a Placement that is deleted removes nothing until that is confirmed", func(t *testing.T) { placementDeleted(t, m) })
-	m.strategy(t, api.Serving, `{"type":"Manual","placements":null}`)
-	t.Run("an add-on is let go by force", func(t *testing.T) { forced(t, m, f.Managed[0]) })
-	t.Run("CRDs go when that is asked for", func(t *testing.T) { deletionPolicies(t, m, f.Managed[1]) })
+	t.Run("an unreachable cluster keeps the installation", func(t *testing.T) { unreachable(t, m, f.Managed[0]) })
+	t.Run("the removal from a cluster that returns waits for the Placement", func(t *testing.T) { returnWithoutDecision(t, m, f.Managed[0]) })
+	t.Run("an empty Placement removes nothing", func(t *testing.T) { emptied(t, m) })
+	t.Run("a deleted Placement removes nothing until the confirmation", func(t *testing.T) { deletePlacement(t, m) })
+	m.setInstallStrategy(t, api.Serving, `{"type":"Manual","placements":null}`)
+	t.Run("an add-on is deleted with force-orphan", func(t *testing.T) { removeWithForceOrphan(t, m, f.Managed[0]) })
+	t.Run("a deletion policy deletes CRDs", func(t *testing.T) { removeWithDeletionPolicies(t, m, f.Managed[1]) })
 }
 
 const placementName = "knative"
 
-// place has a Placement select all clusters by a label, and Serving installed on what it selects. The Placement tolerates
-// no cluster that is out of sight. Its decisions are in the groups, in order.
-func (m team) place(t *testing.T, groups ...clusterv1beta1.DecisionGroup) {
+// createPlacement has a Placement select all clusters by a label, and Serving installed on what it selects. The Placement tolerates
+// no unreachable cluster. Its decisions are in the groups, in order.
+func (m team) createPlacement(t *testing.T, groups ...clusterv1beta1.DecisionGroup) {
 	t.Helper()
 	for _, c := range m.Managed {
 		_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,
@@ -69,11 +70,11 @@ func (m team) place(t *testing.T, groups ...clusterv1beta1.DecisionGroup) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.strategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q}]}`, m.namespace, placementName))
+	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q}]}`, m.namespace, placementName))
 }
 
-// selects has the Placement select clusters with that value of label knative.
-func (m team) selects(t *testing.T, value string) {
+// selectByLabel has the Placement select clusters with that value of label knative.
+func (m team) selectByLabel(t *testing.T, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/predicates/0/requiredClusterSelector/labelSelector/matchLabels/knative","value":%q}]`, value)
 	_, err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Patch(t.Context(), placementName, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
@@ -82,22 +83,22 @@ func (m team) selects(t *testing.T, value string) {
 	}
 }
 
-// installed is what must stay the same when nothing is removed: the works on the hub by UID and generation, and the
+// installationState is what must stay the same when nothing is removed: the works on the hub by UID and generation, and the
 // objects on the cluster.
-type installed struct {
+type installationState struct {
 	AddOn   types.UID
 	Works   map[string]string
 	Objects map[string]string
 }
 
-func (m team) installed(t *testing.T, c *lab.Cluster) installed {
+func (m team) readInstallation(t *testing.T, c *lab.Cluster) installationState {
 	t.Helper()
 	settled(t, m.Fleet, api.Serving, c)
 	works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := installed{Works: map[string]string{}, Objects: specs(t, connect(t, c))}
+	out := installationState{Works: map[string]string{}, Objects: specs(t, connect(t, c))}
 	for _, w := range works {
 		out.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
 	}
@@ -116,8 +117,8 @@ func (m team) current(ctx context.Context, c *lab.Cluster) (*addonv1beta1.Manage
 	return a, err
 }
 
-// handedOver waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
-func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
+// awaitHandover waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
+func (m team) awaitHandover(t *testing.T, c *lab.Cluster, before installationState) {
 	t.Helper()
 	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, func(ctx context.Context) error {
 		a, err := m.current(ctx, c)
@@ -135,15 +136,15 @@ func (m team) handedOver(t *testing.T, c *lab.Cluster, before installed) {
 		}
 		return nil
 	})
-	now := m.installed(t, c)
+	now := m.readInstallation(t, c)
 	before.AddOn = now.AddOn
 	if diff := cmp.Diff(before, now); diff != "" {
 		t.Errorf("the installation on %s was written to (-before +after):\n%s", c.Name, diff)
 	}
 }
 
-// held waits until the removal from the cluster is held for that reason.
-func (m team) held(t *testing.T, c *lab.Cluster, reason string) {
+// awaitRemovalHeld waits until the removal from the cluster is held for that reason.
+func (m team) awaitRemovalHeld(t *testing.T, c *lab.Cluster, reason string) {
 	t.Helper()
 	eventually(t, "the removal from "+c.Name+" is held: "+reason, 4*time.Minute, func(ctx context.Context) error {
 		a, err := m.current(ctx, c)
@@ -159,15 +160,15 @@ func (m team) held(t *testing.T, c *lab.Cluster, reason string) {
 }
 
 // untouched holds that the installation is what it was.
-func (m team) untouched(t *testing.T, c *lab.Cluster, before installed) {
+func (m team) untouched(t *testing.T, c *lab.Cluster, before installationState) {
 	t.Helper()
-	if diff := cmp.Diff(before, m.installed(t, c)); diff != "" {
+	if diff := cmp.Diff(before, m.readInstallation(t, c)); diff != "" {
 		t.Errorf("the installation on %s was touched (-before +after):\n%s", c.Name, diff)
 	}
 }
 
-// restart kills the manager and starts another.
-func (m team) restart(t *testing.T) {
+// replaceManager kills the manager and starts another.
+func (m team) replaceManager(t *testing.T) {
 	t.Helper()
 	if err := errors.Join(m.Kill(harness.Manager), m.Start(harness.Manager)); err != nil {
 		t.Fatal(err)
@@ -175,15 +176,37 @@ func (m team) restart(t *testing.T) {
 }
 
 func unreachable(t *testing.T, m team, c *lab.Cluster) {
-	before := m.installed(t, c)
+	before := m.readInstallation(t, c)
 	shortLease(t, m, c.Name)
 	m.away(t, c)
-	m.held(t, c, api.ReasonClusterUnavailable)
-	m.restart(t)
-	m.held(t, c, api.ReasonClusterUnavailable)
+	m.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
+	m.replaceManager(t)
+	m.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
 	m.untouched(t, c, before)
 	m.back(t, c)
-	m.handedOver(t, c, before)
+	m.awaitHandover(t, c, before)
+	available(t, m.Fleet, []api.Component{api.Serving}, c)
+}
+
+// returnWithoutDecision stops OCM's placement controller while a cluster is away and returns.
+func returnWithoutDecision(t *testing.T, m team, c *lab.Cluster) {
+	const placementController = "ocm-placement"
+	before := m.readInstallation(t, c)
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	m.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
+	if err := m.Stop(placementController); err != nil {
+		t.Fatal(err)
+	}
+	m.back(t, c)
+	m.awaitRemovalHeld(t, c, api.ReasonPlacementUndecided)
+	m.replaceManager(t)
+	m.awaitRemovalHeld(t, c, api.ReasonPlacementUndecided)
+	m.untouched(t, c, before)
+	if err := m.Start(placementController); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitHandover(t, c, before)
 	available(t, m.Fleet, []api.Component{api.Serving}, c)
 }
 
@@ -195,16 +218,16 @@ func (m team) all(run func(c *lab.Cluster)) {
 }
 
 func emptied(t *testing.T, m team) {
-	before := map[string]installed{}
-	m.all(func(c *lab.Cluster) { before[c.Name] = m.installed(t, c) })
-	m.selects(t, "yse")
-	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	before := map[string]installationState{}
+	m.all(func(c *lab.Cluster) { before[c.Name] = m.readInstallation(t, c) })
+	m.selectByLabel(t, "yse")
+	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
 	event(t, m, "RemovalHeld")
-	m.restart(t)
-	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	m.replaceManager(t)
+	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
 	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
 
-	m.selects(t, "yes")
+	m.selectByLabel(t, "yes")
 	eventually(t, "a hand-over has begun", 2*time.Minute, func(ctx context.Context) error {
 		for _, c := range m.Managed {
 			works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
@@ -220,18 +243,18 @@ func emptied(t *testing.T, m team) {
 		}
 		return errors.New("nothing has happened")
 	})
-	m.restart(t)
-	m.all(func(c *lab.Cluster) { m.handedOver(t, c, before[c.Name]) })
+	m.replaceManager(t)
+	m.all(func(c *lab.Cluster) { m.awaitHandover(t, c, before[c.Name]) })
 	available(t, m.Fleet, []api.Component{api.Serving}, m.Managed...)
 }
 
-func placementDeleted(t *testing.T, m team) {
-	before := map[string]installed{}
-	m.all(func(c *lab.Cluster) { before[c.Name] = m.installed(t, c) })
+func deletePlacement(t *testing.T, m team) {
+	before := map[string]installationState{}
+	m.all(func(c *lab.Cluster) { before[c.Name] = m.readInstallation(t, c) })
 	if err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Delete(t.Context(), placementName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.all(func(c *lab.Cluster) { m.held(t, c, api.ReasonMassRemoval) })
+	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
 	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RemovalAnnotation, api.RemovalConfirm)
 	_, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Patch(t.Context(), api.Serving.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -253,9 +276,7 @@ func placementDeleted(t *testing.T, m team) {
 func (m team) removed(t *testing.T, c *lab.Cluster) {
 	t.Helper()
 	m.worksGone(t, c)
-	if left := leftovers(t, connect(t, c)); len(left) > 0 {
-		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
-	}
+	connect(t, c).emptied(t)
 }
 
 func (m team) worksGone(t *testing.T, c *lab.Cluster) {
@@ -290,19 +311,19 @@ func (m team) disable(t *testing.T, c *lab.Cluster) {
 	}
 }
 
-func forced(t *testing.T, m team, c *lab.Cluster) {
+func removeWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
 	enabled(t, m.Fleet, []api.Component{api.Serving}, c)
-	before := m.installed(t, c)
+	before := m.readInstallation(t, c)
 	m.away(t, c)
 	m.disable(t, c)
-	m.held(t, c, api.ReasonClusterUnavailable)
+	m.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
 	m.untouched(t, c, before)
 
 	m.annotate(t, c, api.RemovalAnnotation, api.RemovalCancel) // which needs no agent
-	m.handedOver(t, c, before)
+	m.awaitHandover(t, c, before)
 
 	m.disable(t, c)
-	m.held(t, c, api.ReasonClusterUnavailable)
+	m.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
 	m.annotate(t, c, api.ForceOrphanAnnotation, "true")
 	eventually(t, "the add-on is gone", time.Minute, func(ctx context.Context) error {
 		if a, err := m.current(ctx, c); err != nil || a != nil {
@@ -329,7 +350,14 @@ func forced(t *testing.T, m team, c *lab.Cluster) {
 	m.removed(t, c)
 }
 
-func deletionPolicies(t *testing.T, m team, c *lab.Cluster) {
+func removeWithDeletionPolicies(t *testing.T, m team, c *lab.Cluster) {
+	enabled(t, m.Fleet, []api.Component{api.Serving}, c)
+	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
+	m.disable(t, c)
+	m.awaitRemovalHeld(t, c, api.ReasonUserResourcesUnknown)
+	m.annotate(t, c, api.DeletionPolicyAnnotation, "") // CRDs and Namespace stay
+	m.removed(t, c)
+
 	enabled(t, m.Fleet, []api.Component{api.Serving}, c)
 	s := connect(t, c)
 	services := s.dynamic.Resource(schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}).Namespace("default")
@@ -342,10 +370,11 @@ func deletionPolicies(t *testing.T, m team, c *lab.Cluster) {
 	})
 	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
 	m.disable(t, c)
-	m.held(t, c, api.ReasonUserResourcesUnknown)
+	m.awaitRemovalHeld(t, c, api.ReasonUserResourcesUnknown)
 	if _, err := services.Get(t.Context(), "hello", metav1.GetOptions{}); err != nil {
 		t.Errorf("the user's Service: %v", err)
 	}
+	requestRemoval(t, m.Lab, c)
 	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 	m.worksGone(t, c)
 	eventually(t, "CRDs and Namespaces are gone", 2*time.Minute, func(ctx context.Context) error {

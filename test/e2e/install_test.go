@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,28 +22,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// TestServingAndEventing is the life of an installation on two clusters: enabled, looked after, disabled, enabled again.
-func TestServingAndEventing(t *testing.T) {
-	f := fleet(t)
+// installBothComponents is the life of an installation on two clusters: enabled, looked after, disabled, enabled again.
+func installBothComponents(t *testing.T, f *harness.Fleet) {
 	enabled(t, f, api.Components(), f.Managed...)
 	one := connect(t, f.Managed[0])
 
-	t.Run("every object is applied", func(t *testing.T) { everythingApplied(t, f) })
+	t.Run("every object is applied", func(t *testing.T) { checkEverythingApplied(t, f) })
 	t.Run("the workloads are available on the clusters", func(t *testing.T) {
 		for _, c := range f.Managed {
-			workloadsAvailable(t, connect(t, c))
+			checkWorkloadsAvailable(t, connect(t, c))
 		}
 	})
-	t.Run("what the cluster decides survives resyncs", func(t *testing.T) { survivesResyncs(t, f, one) })
-	t.Run("disable leaves CRDs and Namespaces, enable adopts them", func(t *testing.T) { disableAndEnable(t, f, one) })
+	t.Run("fields of the cluster survive resyncs of the work agent", func(t *testing.T) { checkSpokeFieldsKept(t, f, one) })
+	t.Run("disable keeps CRDs and Namespaces, enable adopts both", func(t *testing.T) { disableAndEnable(t, f, one) })
 }
 
-func everythingApplied(t *testing.T, f *harness.Fleet) {
+func checkEverythingApplied(t *testing.T, f *harness.Fleet) {
 	for _, c := range f.Managed {
 		for _, component := range api.Components() {
 			settled(t, f, component, c)
@@ -54,7 +54,7 @@ func everythingApplied(t *testing.T, f *harness.Fleet) {
 				t.Errorf("%s on %s is %d works, want foundation, payload and gate", component, c.Name, len(works))
 			}
 			for i := range works {
-				applied, why := work.Applied(&works[i])
+				applied, why := manifestwork.Applied(&works[i])
 				if !applied {
 					t.Errorf("%s on %s is not applied: %s", works[i].Name, c.Name, why)
 				}
@@ -71,7 +71,7 @@ func everythingApplied(t *testing.T, f *harness.Fleet) {
 	}
 }
 
-func workloadsAvailable(t *testing.T, s spoke) {
+func checkWorkloadsAvailable(t *testing.T, s spoke) {
 	want := map[string]int{"knative-serving": 7, "knative-eventing": 9}
 	got := map[string]int{}
 	list, err := s.kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
@@ -89,9 +89,9 @@ func workloadsAvailable(t *testing.T, s spoke) {
 	}
 }
 
-// survivesResyncs edits a ConfigMap, which the agent's next resync repairs, so that its repair proves a resync. What
+// checkSpokeFieldsKept edits a ConfigMap, which the agent's next resync repairs, so that its repair proves a resync. What
 // Knative and autoscalers have written, and what a finished Job has left, must be the same before and after two of them.
-func survivesResyncs(t *testing.T, f *harness.Fleet, s spoke) {
+func checkSpokeFieldsKept(t *testing.T, f *harness.Fleet, s spoke) {
 	ctx := t.Context()
 	// A hand that scales as an autoscaler would.
 	scale, err := s.kube.AppsV1().Deployments("knative-serving").GetScale(ctx, "activator", metav1.GetOptions{})
@@ -102,12 +102,9 @@ func survivesResyncs(t *testing.T, f *harness.Fleet, s spoke) {
 	if _, err := s.kube.AppsV1().Deployments("knative-serving").UpdateScale(ctx, "activator", scale, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	job := finishedJob(t, s)
-	background := metav1.DeletePropagationBackground
-	if err := s.kube.BatchV1().Jobs("knative-serving").Delete(ctx, job, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		t.Fatal(err)
-	}
-	before := spokeOwned(t, s)
+	job := findFinishedJob(t, s)
+	deleteJob(t, f, s, job)
+	before := readSpokeFields(t, s)
 	if len(before) < 10 {
 		t.Fatalf("Knative's webhooks have written next to nothing: %v", before)
 	}
@@ -116,7 +113,7 @@ func survivesResyncs(t *testing.T, f *harness.Fleet, s spoke) {
 			awaitResync(t, s, namespace)
 		}
 	}
-	if diff := cmp.Diff(before, spokeOwned(t, s)); diff != "" {
+	if diff := cmp.Diff(before, readSpokeFields(t, s)); diff != "" {
 		t.Errorf("resyncs have changed what belongs to the cluster (-before +after):\n%s", diff)
 	}
 	d, err := s.kube.AppsV1().Deployments("knative-serving").Get(ctx, "activator", metav1.GetOptions{})
@@ -130,7 +127,18 @@ func survivesResyncs(t *testing.T, f *harness.Fleet, s spoke) {
 		t.Errorf("finished and removed Job %q is back (error %v)", job, err)
 	}
 	available(t, f, []api.Component{api.Serving}, s.Cluster)
-	eventually(t, "the payload no longer carries the removed Job", time.Minute, func(ctx context.Context) error {
+}
+
+// deleteJob deletes a finished Job until the payload no longer carries the Job. An agent that applies the payload before the agent
+// reports the deletion creates the Job again.
+func deleteJob(t *testing.T, f *harness.Fleet, s spoke, job string) {
+	t.Helper()
+	background := metav1.DeletePropagationBackground
+	eventually(t, "the payload no longer carries the removed Job", 2*time.Minute, func(ctx context.Context) error {
+		err := s.kube.BatchV1().Jobs("knative-serving").Delete(ctx, job, metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
 		return payloadLacksJob(ctx, f, s.Cluster, job)
 	})
 }
@@ -150,7 +158,7 @@ func payloadLacksJob(ctx context.Context, f *harness.Fleet, c *lab.Cluster, job 
 	return nil
 }
 
-func finishedJob(t *testing.T, s spoke) string {
+func findFinishedJob(t *testing.T, s spoke) string {
 	t.Helper()
 	var name string
 	eventually(t, "a Job of Serving has finished", time.Minute, func(ctx context.Context) error {
@@ -192,9 +200,9 @@ func awaitResync(t *testing.T, s spoke, namespace string) {
 	})
 }
 
-// spokeOwned is what Knative writes on the cluster: the resourceVersions of its certificate Secrets, and the rules and CA
+// readSpokeFields is what Knative writes on the cluster: the resourceVersions of its certificate Secrets, and the rules and CA
 // bundles of its webhooks and converting CRDs.
-func spokeOwned(t *testing.T, s spoke) map[string]string {
+func readSpokeFields(t *testing.T, s spoke) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	secrets, err := s.kube.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
@@ -243,9 +251,7 @@ func disableAndEnable(t *testing.T, f *harness.Fleet, s spoke) {
 		}
 		return nil
 	})
-	if left := leftovers(t, s); len(left) > 0 {
-		t.Errorf("disable has left on %s: %s", s.Name, strings.Join(left, ", "))
-	}
+	s.emptied(t)
 	if diff := cmp.Diff(kept, foundationUIDs(t, s)); diff != "" {
 		t.Errorf("disable has not kept CRDs and Namespaces (-before +after):\n%s", diff)
 	}
@@ -267,23 +273,31 @@ func foundationUIDs(t *testing.T, s spoke) map[string]types.UID {
 	return out
 }
 
-// leftovers are the objects of an installation that should be gone: workloads, webhook configurations, RBAC, and
+// listLeftovers are the objects of an installation that should be gone: workloads, webhook configurations, RBAC, and
 // everything in Knative's namespaces but what Kubernetes itself puts there.
-func leftovers(t *testing.T, s spoke) []string {
+func listLeftovers(t *testing.T, s spoke) []string {
 	t.Helper()
-	out, err := s.leftovers(t.Context())
+	out, err := s.fetchLeftovers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// emptied waits until nothing of an installation is left. The cluster's own controllers, which take pods away, try again
-// only after up to a minute when its API server was gone.
+// emptied waits until nothing of an installation is left. A work agent that was applying when a work was deleted may create
+// objects again after the deletion: the objects belong to the deleted AppliedManifestWork, and the garbage collector of the cluster
+// deletes the objects. The controllers of a cluster retry only after up to a minute when the API server was gone.
 func (s spoke) emptied(t *testing.T) {
 	t.Helper()
+	s.awaitRemovedExcept(t, "")
+}
+
+// awaitRemovedExcept waits until nothing of an installation is left but objects whose names hold the text, if the text is not empty.
+func (s spoke) awaitRemovedExcept(t *testing.T, text string) {
+	t.Helper()
 	eventually(t, "nothing is left on "+s.Name, 3*time.Minute, func(ctx context.Context) error {
-		left, err := s.leftovers(ctx)
+		left, err := s.fetchLeftovers(ctx)
+		left = slices.DeleteFunc(left, func(object string) bool { return text != "" && strings.Contains(object, text) })
 		if err == nil && len(left) > 0 {
 			err = errors.New(strings.Join(left, ", "))
 		}
@@ -291,7 +305,7 @@ func (s spoke) emptied(t *testing.T) {
 	})
 }
 
-func (s spoke) leftovers(ctx context.Context) ([]string, error) {
+func (s spoke) fetchLeftovers(ctx context.Context) ([]string, error) {
 	namespaced := map[string]string{
 		"deployments": "apps", "statefulsets": "apps", "replicasets": "apps", "pods": "", "services": "", "configmaps": "", "secrets": "",
 		"serviceaccounts": "", "roles": "rbac.authorization.k8s.io", "rolebindings": "rbac.authorization.k8s.io", "jobs": "batch",
@@ -339,16 +353,15 @@ func (s spoke) leftovers(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// TestChart has the API server judge the whole chart, with everything that values can add to it.
-func TestChart(t *testing.T) {
-	f := fleet(t)
+// chartOnServer has the API server check the whole chart, with everything that values can add to it.
+func chartOnServer(t *testing.T, f *harness.Fleet) {
 	out, err := f.Template(t.Context(), "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
 		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}",
 		"--set", "localInstalls=true", "--set", "serving.installStrategy.type=Placements", "--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "chart.yaml")
+	file := filepath.Join(kubectlDir(t), "chart.yaml")
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -29,16 +29,16 @@ const (
 // TestIsolation installs on many clusters at a time while others never answer, and the plugin of one never ends. None of
 // them comes back during the test, so that whoever waited for one would not become ready.
 func TestIsolation(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	if *compareIsolation == 0 {
-		newCrowd(t).installs(t, true)
+		newManyClusters(t).installAll(t, true)
 		return
 	}
 	// Each in a lab of its own, in turns: the machine may be slower for a while.
 	var alone, among []time.Duration
 	for i := range *compareIsolation {
-		t.Run(fmt.Sprintf("alone %d", i), func(t *testing.T) { alone = append(alone, newCrowd(t).installs(t, false)) })
-		t.Run(fmt.Sprintf("among dead ones %d", i), func(t *testing.T) { among = append(among, newCrowd(t).installs(t, true)) })
+		t.Run(fmt.Sprintf("alone %d", i), func(t *testing.T) { alone = append(alone, newManyClusters(t).installAll(t, false)) })
+		t.Run(fmt.Sprintf("among dead ones %d", i), func(t *testing.T) { among = append(among, newManyClusters(t).installAll(t, true)) })
 	}
 	if t.Failed() {
 		return
@@ -47,34 +47,34 @@ func TestIsolation(t *testing.T) {
 		slices.Min(alone), slices.Min(among), silent+1, slices.Min(among).Seconds()/slices.Min(alone).Seconds())
 }
 
-// crowd is a hub with many clusters.
-type crowd struct {
+// manyClusters is a hub with many clusters.
+type manyClusters struct {
 	push
 	good []*lab.Cluster
 }
 
-func newCrowd(t *testing.T) crowd {
+func newManyClusters(t *testing.T) manyClusters {
 	t.Helper()
 	l := ownLab(t, lab.Options{})
-	c := crowd{push: pushFrom(t, l, harness.Options{})}
+	c := manyClusters{push: installDeliveryHub(t, l, harness.Options{})}
 	var err error
 	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {
 		t.Fatal(err)
 	}
 	sleep := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": []any{"60"}}
-	c.provideAll(t, c.provider("secretreader"), map[string]any{"name": stuck, "execConfig": sleep})
+	c.writeProviderFile(t, c.provider("secretreader"), map[string]any{"name": stuck, "execConfig": sleep})
 	for _, g := range c.good {
 		c.token(t, g.Name, g, g.Credential.Token)
 	}
 	return c
 }
 
-// installs makes the resources for the good clusters, after the others if they are there, and returns how long that took.
-func (c crowd) installs(t *testing.T, bad bool) time.Duration {
+// installAll makes the resources for the good clusters, after the others if they are there, and returns how long that took.
+func (c manyClusters) installAll(t *testing.T, bad bool) time.Duration {
 	t.Helper()
-	var holes []*hole
+	var holes []*silentServer
 	if bad {
-		holes = c.holes(t)
+		holes = c.startSilentServers(t)
 	}
 	start := time.Now()
 	for _, g := range c.good {
@@ -89,45 +89,45 @@ func (c crowd) installs(t *testing.T, bad bool) time.Duration {
 		return took
 	}
 	for i, h := range holes {
-		c.unresolved(t, api.Serving, holeName(i), api.ReasonRemoteClientCreationFailed)
+		c.awaitUnresolved(t, api.Serving, silentServerName(i), api.ReasonRemoteClientCreationFailed)
 		if h.calls.Load() == 0 {
-			t.Errorf("nobody has tried to reach %s", holeName(i))
+			t.Errorf("nobody has tried to reach %s", silentServerName(i))
 		}
 	}
-	c.unresolved(t, api.Serving, stuck, api.ReasonAccessProviderFailed)
+	c.awaitUnresolved(t, api.Serving, stuck, api.ReasonAccessProviderFailed)
 	return took
 }
 
-// holes are resources for clusters that never answer, and for one whose plugin never ends.
-func (c crowd) holes(t *testing.T) []*hole {
+// startSilentServers are resources for clusters that never answer, and for one whose plugin never ends.
+func (c manyClusters) startSilentServers(t *testing.T) []*silentServer {
 	t.Helper()
-	var out []*hole
+	var out []*silentServer
 	for i := range silent {
-		h := newHole(t)
+		h := newSilentServer(t)
 		out = append(out, h)
-		c.token(t, holeName(i), &lab.Cluster{URL: "https://" + h.Addr().String(), CA: c.good[0].CA}, c.good[0].Credential.Token)
-		c.apply(t, api.Serving, holeName(i), kourier())
+		c.token(t, silentServerName(i), &lab.Cluster{URL: "https://" + h.Addr().String(), CA: c.good[0].CA}, c.good[0].Credential.Token)
+		c.apply(t, api.Serving, silentServerName(i), kourier())
 	}
-	c.profile(t, stuck, c.good[0], stuck, map[string]any{})
+	c.publishProfile(t, stuck, c.good[0], stuck, map[string]any{})
 	c.apply(t, api.Serving, stuck, kourier())
 	return out
 }
 
-func holeName(i int) string { return fmt.Sprintf("hole%d", i) }
+func silentServerName(i int) string { return fmt.Sprintf("hole%d", i) }
 
-// hole takes connections and never says anything.
-type hole struct {
+// silentServer takes connections and never says anything.
+type silentServer struct {
 	net.Listener
 	calls atomic.Int32
 }
 
-func newHole(t *testing.T) *hole {
+func newSilentServer(t *testing.T) *silentServer {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hole{Listener: l}
+	h := &silentServer{Listener: l}
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		var held []net.Conn

@@ -5,175 +5,206 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
-	workv1 "open-cluster-management.io/api/work/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/faultproxy"
 )
 
-// progress is what the hub shows of one installation on its way in or out.
-type progress struct {
-	finalized  bool // the resource has our finalizer
-	addOn      *addonv1beta1.ManagedClusterAddOn
-	foundation *workv1.ManifestWork
-	payload    *workv1.ManifestWork
-	gate       *workv1.ManifestWork
-}
-
-func (m team) progress(ctx context.Context, c api.Component, cluster string) (p progress, err error) {
-	if u, err := m.resources(c).Get(ctx, cluster, metav1.GetOptions{}); err == nil {
-		p.finalized = slices.Contains(u.GetFinalizers(), api.InstallFinalizer)
-	}
-	if a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, c.AddOnName(), metav1.GetOptions{}); err == nil {
-		p.addOn = a
-	}
-	works, err := m.ComponentWorks(ctx, c, cluster)
-	for i := range works {
-		switch works[i].Name {
-		case work.FoundationName(c):
-			p.foundation = &works[i]
-		case work.GateName(c):
-			p.gate = &works[i]
-		default:
-			p.payload = &works[i]
-		}
-	}
-	return p, err
-}
-
-// step is a state on the way at which the manager is killed; P is what is seen of the way.
-type step[P any] struct {
-	name string
-	at   func(p P) bool
-}
-
-func applied(w *workv1.ManifestWork) bool {
-	if w == nil {
-		return false
-	}
-	ok, _ := work.Applied(w)
-	return ok
-}
-
-func installSteps() []step[progress] {
-	return []step[progress]{
-		{"finalizer of the resource", func(p progress) bool { return p.finalized }},
-		{"add-on", func(p progress) bool { return p.addOn != nil }},
-		{"finalizer of the add-on", func(p progress) bool {
-			return p.addOn != nil && slices.Contains(p.addOn.Finalizers, api.FoundationFinalizer)
-		}},
-		{"probe", func(p progress) bool { return work.IsProbe(p.foundation) }},
-		{"applied probe", func(p progress) bool { return work.IsProbe(p.foundation) && applied(p.foundation) }},
-		{"foundation", func(p progress) bool { return p.foundation != nil && !work.IsProbe(p.foundation) }},
-		{"applied foundation", func(p progress) bool { return !work.IsProbe(p.foundation) && applied(p.foundation) }},
-		{"gate", func(p progress) bool { return p.gate != nil }},
-		{"payload", func(p progress) bool { return p.payload != nil }},
-		{"applied payload", func(p progress) bool { return applied(p.payload) }},
-		{"gate opened", func(p progress) bool { return p.payload != nil && p.gate != nil && !work.IsClosed(p.gate) }},
-	}
-}
-
-func removalSteps() []step[progress] {
-	removal := func(w *workv1.ManifestWork) work.RemovalStep {
-		if w == nil {
-			return ""
-		}
-		r, _ := work.NextRemoval(w)
-		return r.Step
-	}
-	return []step[progress]{
-		{"add-on being deleted", func(p progress) bool { return p.addOn != nil && p.addOn.DeletionTimestamp != nil }},
-		{"webhooks told to stop", func(p progress) bool {
-			return slices.Contains([]work.RemovalStep{work.AwaitStop, work.Reclaim}, removal(p.payload))
-		}},
-		{"webhook configurations taken back", func(p progress) bool {
-			return slices.Contains([]work.RemovalStep{work.AwaitReclaim, work.RetryReclaim, work.Delete}, removal(p.payload))
-		}},
-		{"payload gone", func(p progress) bool { return p.addOn != nil && p.payload == nil }},
-		{"foundation gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.foundation == nil }},
-		{"gate gone", func(p progress) bool { return p.addOn != nil && p.payload == nil && p.gate == nil }},
-		{"add-on gone", func(p progress) bool { return p.addOn == nil }},
-	}
-}
-
-// killAt kills the manager and starts it again whenever a step is seen for the first time, until done. It returns the
-// names of the steps at which it did.
-func killAt[P any](t *testing.T, f *harness.Fleet, steps []step[P], look func(ctx context.Context) (P, error), done func(ctx context.Context) bool) []string {
+// startProxy starts a proxy in front of the cluster's API server. The faults of the proxy end with the story, and the proxy ends after
+// the checks of the invariants.
+func startProxy(t *testing.T, c *lab.Cluster) *faultproxy.Proxy {
 	t.Helper()
+	proxy, err := faultproxy.Start(c.URL, c.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfterInvariants(t, c, proxy.Close)
+	t.Cleanup(func() { proxy.Inject(nil) })
+	return proxy
+}
+
+// mostKills is how often the manager is killed at writes of one kind: before the API server has a write, and when the same write
+// comes again, after the API server has served the write, and so once more.
+const mostKills = 4
+
+// writeKiller kills the add-on's programs at their writes.
+type writeKiller struct {
+	fleet *harness.Fleet
+	// due has the write that waits for the end of its program.
+	due chan string
+
+	mu    sync.Mutex
+	kills map[string]int
+}
+
+func newWriteKiller() *writeKiller {
+	return &writeKiller{due: make(chan string), kills: map[string]int{}}
+}
+
+// fault kills at writes of the hub, one kind for each object.
+func (k *writeKiller) fault(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	k.serve(r.Method+" "+r.URL.Path, mostKills, w, r, forward)
+}
+
+// faultOnSpoke kills at writes of a cluster, one kind for each resource: an installation has a hundred objects.
+func (k *writeKiller) faultOnSpoke(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	collection := r.URL.Path
+	if r.Method != http.MethodPost {
+		collection = path.Dir(collection)
+	}
+	k.serve("cluster: "+r.Method+" "+collection, 2, w, r, forward)
+}
+
+func (k *writeKiller) serve(kind string, most int, w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	n := k.count(kind, most, r)
+	if n == 0 {
+		forward.ServeHTTP(w, r)
+		return
+	}
+	moment := "before"
+	if n%2 == 0 {
+		moment = "after"
+		faultproxy.Serve(r, forward)
+	}
+	select {
+	case k.due <- moment + " " + kind:
+	case <-r.Context().Done():
+	}
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
+// count returns how often the program was to be killed at a write of the kind, or 0 for a request that the killer forwards.
+func (k *writeKiller) count(kind string, most int, r *http.Request) int {
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/events") || strings.HasSuffix(r.URL.Path, "reviews") {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kills[kind] == most {
+		return 0
+	}
+	k.kills[kind]++
+	return k.kills[kind]
+}
+
+// run kills and starts the programs at each write until done, and holds that the programs wrote at least so many kinds of objects.
+func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx context.Context) error) {
+	t.Helper()
+	k.mu.Lock()
+	k.kills = map[string]int{}
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
 	var killed []string
-	seen := map[string]bool{}
-	eventually(t, "done in spite of kills", 5*time.Minute, func(ctx context.Context) error {
-		// Finer than what eventually polls: a step may last for milliseconds.
-		for range 20 {
-			p, err := look(ctx)
+	err := errors.New("not read yet")
+	for ; err != nil; err = done(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s does not end: %v; killed %d times: %s", phase, err, len(killed), strings.Join(killed, ", "))
+		case write := <-k.due:
+			killed = append(killed, write)
+			if err := restartKilled(k.fleet); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t.Logf("%s: killed %d times at %d kinds of writes: %s", phase, len(killed), len(k.kills), strings.Join(slices.Sorted(maps.Keys(k.kills)), ", "))
+	if len(k.kills) < kinds {
+		t.Errorf("%s: killed at %d kinds of writes, want at least %d", phase, len(k.kills), kinds)
+	}
+}
+
+// restartKilled kills the programs of the add-on, and starts the programs again.
+func restartKilled(f *harness.Fleet) error {
+	var errs []error
+	for _, c := range f.Components() {
+		if c.Name == harness.Manager || c.Name == harness.LocalInstalls {
+			errs = append(errs, f.Kill(c.Name), f.Start(c.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// TestManagerKilled kills the manager before and after each write of an installation, an edit, an upgrade and a removal, in both
+// modes. The next manager must go on.
+func TestManagerKilled(t *testing.T) {
+	startRestStory(t)
+	f := newFaultyFleet(t)
+	k := newWriteKiller()
+	k.fleet = f.Fleet
+	f.hubProxy.Inject(k.fault)
+	f.edgeProxy.Inject(k.faultOnSpoke)
+	f.applyAll(t, "1.22")
+	k.run(t, "installation", 15, f.allInstalled(f.clusters, "1.22", ""))
+	f.patchAll(t, f.clusters, `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"123"}}}}`)
+	k.run(t, "edit", 4, f.allInstalled(f.clusters, "1.22", "123"))
+	f.patchAll(t, f.clusters, `{"spec":{"version":"1.23"}}`)
+	k.run(t, "upgrade", 8, f.allInstalled(f.clusters, "1.23", "123"))
+	f.deleteAll(t)
+	k.run(t, "removal", 10, f.allGone)
+	for _, c := range f.clusters {
+		connect(t, c).emptied(t)
+	}
+}
+
+// patchAll patches the resources of the clusters.
+func (m team) patchAll(t *testing.T, names map[string]*lab.Cluster, patch string) {
+	t.Helper()
+	for name := range names {
+		if _, err := m.resources(api.Serving).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// allInstalled returns a function that reports whether each resource is Ready with the minor version, and each cluster has the timeout
+// in its configuration.
+func (m team) allInstalled(names map[string]*lab.Cluster, version, timeout string) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		for name, c := range names {
+			s, err := m.read(ctx, api.Serving, name)
 			if err != nil {
 				return err
 			}
-			var name string
-			for _, s := range steps {
-				if !seen[s.name] && s.at(p) {
-					name, seen[s.name] = s.name, true
-				}
+			if !s.current || s.conditions[api.Ready].Status != metav1.ConditionTrue || !strings.HasPrefix(s.version, version+".") {
+				return fmt.Errorf("%s has version %q and conditions %v", name, s.version, s.conditions)
 			}
-			if name != "" {
-				killed = append(killed, name)
-				if err := errors.Join(f.Kill(harness.Manager), f.Start(harness.Manager)); err != nil {
-					t.Fatal(err)
-				}
+			if err := hasTimeout(ctx, c, timeout); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
-		}
-		if !done(ctx) {
-			return errors.New("killed at: " + strings.Join(killed, ", "))
 		}
 		return nil
-	})
-	return killed
+	}
 }
 
-// TestManagerKilled kills the manager at each step of an installation and of its removal. It must go on where it was.
-func TestManagerKilled(t *testing.T) {
-	t.Parallel()
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
-	m := newTeam(t, f, "blue")
-	c := f.Managed[0]
-	m.apply(t, api.Serving, c.Name, kourier())
-	look := func(ctx context.Context) (progress, error) { return m.progress(ctx, api.Serving, c.Name) }
-	killed := killAt(t, f, installSteps(), look, func(ctx context.Context) bool {
-		s, err := m.read(ctx, api.Serving, c.Name)
-		if err != nil || s.conditions[api.Ready].Status != metav1.ConditionTrue {
-			return false
-		}
-		p, err := look(ctx)
-		return err == nil && p.payload != nil && apimeta.IsStatusConditionTrue(p.payload.Status.Conditions, workv1.WorkAvailable)
-	})
-	t.Logf("killed during the installation at: %s", strings.Join(killed, ", "))
-	if len(killed) < 4 {
-		t.Errorf("the manager was killed only %d times", len(killed))
+// hasTimeout returns an error unless config-defaults of the cluster has the timeout; an empty timeout is that of the release.
+func hasTimeout(ctx context.Context, c *lab.Cluster, timeout string) error {
+	kube, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return err
 	}
-
-	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	m, err := kube.CoreV1().ConfigMaps("knative-serving").Get(ctx, "config-defaults", metav1.GetOptions{})
+	if err == nil && m.Data["revision-timeout-seconds"] != timeout {
+		err = fmt.Errorf("ConfigMap config-defaults has %v", m.Data)
 	}
-	killed = killAt(t, f, removalSteps(), look, func(ctx context.Context) bool {
-		list, err := m.resources(api.Serving).List(ctx, metav1.ListOptions{})
-		return err == nil && len(list.Items) == 0
-	})
-	t.Logf("killed during the removal at: %s", strings.Join(killed, ", "))
-	if len(killed) < 4 {
-		t.Errorf("the manager was killed only %d times", len(killed))
-	}
-	if left := leftovers(t, connect(t, c)); len(left) > 0 {
-		t.Errorf("left on %s: %s", c.Name, strings.Join(left, ", "))
-	}
+	return err
 }

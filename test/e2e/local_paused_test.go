@@ -19,11 +19,11 @@ import (
 // pauseRest is how long a paused cluster must stay as it is: a repair takes a fraction of it.
 const pauseRest = 5 * time.Second
 
-func (l local) pauses(t *testing.T) {
+func (l localInstalls) pauses(t *testing.T) {
 	l.patch(t, "first", map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: "true"}}, "spec": map[string]any{"version": "1.22"},
 	})
-	l.saysPaused(t)
+	l.awaitPaused(t)
 	config := l.kube.CoreV1().ConfigMaps("knative-serving")
 	_, err := config.Patch(t.Context(), "config-network", types.MergePatchType, []byte(`{"data":{"ingress-class":"istio.ingress.networking.knative.dev"}}`), metav1.PatchOptions{})
 	if err != nil {
@@ -37,7 +37,7 @@ func (l local) pauses(t *testing.T) {
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("written during a pause:\n%s", diff)
 	}
-	l.saysPaused(t)
+	l.awaitPaused(t)
 	if s, err := l.read(t.Context(), api.Serving, "first"); err != nil || !strings.HasPrefix(s.version, "1.23.") {
 		t.Errorf("status.version is %q (%v)", s.version, err)
 	}
@@ -55,24 +55,24 @@ func (l local) pauses(t *testing.T) {
 		return err
 	})
 	l.ready(t, api.Serving, "first")
-	l.pausesRemoval(t)
+	l.pauseRemoval(t)
 }
 
-func (l local) saysPaused(t *testing.T) {
+func (l localInstalls) awaitPaused(t *testing.T) {
 	t.Helper()
-	message := l.becomes(t, api.Serving, "first", state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonDelivering}).Message
+	message := l.becomes(t, api.Serving, "first", conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonDelivering}).Message
 	if want := fmt.Sprintf(`paused by annotation %s of KnativeServing "knative-serving/first"`, api.PausedAnnotation); !strings.Contains(message, want) {
 		t.Errorf("it does not say %q: %s", want, message)
 	}
 }
 
-// pausesRemoval deletes a paused resource, which goes when the pause ends, and makes it anew for those who follow.
-func (l local) pausesRemoval(t *testing.T) {
+// pauseRemoval deletes a paused resource, which is removed when the pause ends, and recreates the resource for later stages.
+func (l localInstalls) pauseRemoval(t *testing.T) {
 	l.annotate(t, "first", api.PausedAnnotation, "true")
 	l.ready(t, api.Serving, "first")
 	before := specs(t, l.spoke)
 	l.delete(t, "first")
-	message := l.becomes(t, api.Serving, "first", state{api.Ready, metav1.ConditionUnknown, api.ReasonRemoving}).Message
+	message := l.becomes(t, api.Serving, "first", conditionState{api.Ready, metav1.ConditionUnknown, api.ReasonRemoving}).Message
 	if !strings.Contains(message, "nothing is removed from the hub") || !strings.Contains(message, api.PausedAnnotation) {
 		t.Errorf("it does not say that it is paused: %s", message)
 	}

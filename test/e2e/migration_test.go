@@ -28,7 +28,7 @@ const maintenance = "example.com/maintenance"
 
 // TestMigration runs what OCM's documentation does with Placements, with the add-on in the place of the workload.
 func TestMigration(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second}, "--max-removal=100%")
 	m := newTeam(t, f, "migration")
 	m.selectBy(t, placementName, clusterv1beta1.PlacementSpec{
@@ -38,12 +38,12 @@ func TestMigration(t *testing.T) {
 			{Key: clusterv1.ManagedClusterTaintUnavailable, Operator: clusterv1beta1.TolerationOpExists},
 		},
 	})
-	m.strategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q}]}`, m.namespace, placementName))
+	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q}]}`, m.namespace, placementName))
 	m.number(t, 2)
-	t.Run("from two clusters to one and back", func(t *testing.T) { numbers(t, m) })
-	t.Run("a cluster that goes down and comes back is not written to", func(t *testing.T) { downAndBack(t, m) })
-	t.Run("a tainted cluster is emptied after another one is ready", func(t *testing.T) { tainted(t, m) })
-	t.Run("a cluster keeps the add-on for tolerationSeconds", func(t *testing.T) { tolerated(t, m) })
+	t.Run("numberOfClusters changes from two to one and back", func(t *testing.T) { changeNumberOfClusters(t, m) })
+	t.Run("a cluster that becomes unreachable and returns gets no write", func(t *testing.T) { stopAndStartCluster(t, m) })
+	t.Run("a tainted cluster loses the add-on after another cluster is Ready", func(t *testing.T) { taintSelectedCluster(t, m) })
+	t.Run("a cluster keeps the add-on for tolerationSeconds", func(t *testing.T) { tolerateTaint(t, m) })
 }
 
 // number has the Placement select as many clusters.
@@ -60,12 +60,12 @@ func (m team) patchPlacement(t *testing.T, patch string) {
 	}
 }
 
-// chosen waits until the Placement selects n clusters, and Serving is Available on these and gone from all others.
-func (m team) chosen(t *testing.T, n int) []*lab.Cluster {
+// awaitSelectedClusters waits until the Placement selects n clusters, and Serving is Available on these and gone from all others.
+func (m team) awaitSelectedClusters(t *testing.T, n int) []*lab.Cluster {
 	t.Helper()
 	var out []*lab.Cluster
 	eventually(t, fmt.Sprintf("Serving is on the %d clusters that are selected", n), 5*time.Minute, func(ctx context.Context) error {
-		names, err := m.decided(ctx, placementName)
+		names, err := m.placementDecisions(ctx, placementName)
 		if err != nil || len(names) != n {
 			return fmt.Errorf("selected are %v, error %w", names, err)
 		}
@@ -92,14 +92,14 @@ func isAvailable(a *addonv1beta1.ManagedClusterAddOn) bool {
 	return a.DeletionTimestamp == nil && apimeta.IsStatusConditionTrue(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
 }
 
-func numbers(t *testing.T, m team) {
-	two := m.chosen(t, 2)
-	before := map[string]installed{}
+func changeNumberOfClusters(t *testing.T, m team) {
+	two := m.awaitSelectedClusters(t, 2)
+	before := map[string]installationState{}
 	for _, c := range two {
-		before[c.Name] = m.installed(t, c)
+		before[c.Name] = m.readInstallation(t, c)
 	}
 	m.number(t, 1)
-	one := m.chosen(t, 1)[0]
+	one := m.awaitSelectedClusters(t, 1)[0]
 	m.untouched(t, one, before[one.Name])
 	for _, c := range two {
 		if c != one {
@@ -107,13 +107,13 @@ func numbers(t *testing.T, m team) {
 		}
 	}
 	m.number(t, 2)
-	m.chosen(t, 2)
+	m.awaitSelectedClusters(t, 2)
 	m.untouched(t, one, before[one.Name])
 }
 
-func downAndBack(t *testing.T, m team) {
-	c := m.chosen(t, 2)[0]
-	before := m.installed(t, c)
+func stopAndStartCluster(t *testing.T, m team) {
+	c := m.awaitSelectedClusters(t, 2)[0]
+	before := m.readInstallation(t, c)
 	shortLease(t, m, c.Name)
 	m.away(t, c)
 	eventually(t, "the cluster is tainted", 2*time.Minute, func(ctx context.Context) error {
@@ -126,7 +126,7 @@ func downAndBack(t *testing.T, m team) {
 	m.untouched(t, c, before)
 	m.back(t, c)
 	_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,
-		[]byte(`{"spec":{"leaseDurationSeconds":60}}`), metav1.PatchOptions{}) // what follows is not about sight
+		[]byte(`{"spec":{"leaseDurationSeconds":60}}`), metav1.PatchOptions{}) // the stages below keep the cluster reachable
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +137,12 @@ func downAndBack(t *testing.T, m team) {
 		}
 		return err
 	})
-	m.chosen(t, 2)
+	m.awaitSelectedClusters(t, 2)
 	m.untouched(t, c, before)
 }
 
-// taint gives a cluster these taints and no others.
-func (m team) taint(t *testing.T, c *lab.Cluster, taints ...clusterv1.Taint) {
+// taintCluster gives a cluster these taints and no others.
+func (m team) taintCluster(t *testing.T, c *lab.Cluster, taints ...clusterv1.Taint) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": taints}})
 	if err != nil {
@@ -153,14 +153,14 @@ func (m team) taint(t *testing.T, c *lab.Cluster, taints ...clusterv1.Taint) {
 	}
 }
 
-func tainted(t *testing.T, m team) {
-	chosen := m.chosen(t, 2)
+func taintSelectedCluster(t *testing.T, m team) {
+	chosen := m.awaitSelectedClusters(t, 2)
 	c := chosen[0]
-	before := m.installed(t, c)
+	before := m.readInstallation(t, c)
 	i := slices.IndexFunc(m.Managed, func(other *lab.Cluster) bool { return !slices.Contains(chosen, other) })
 	next := connect(t, m.Managed[i])
 	cordon(t, next, true) // nothing becomes ready there
-	m.taint(t, c, clusterv1.Taint{Key: maintenance, Effect: clusterv1.TaintEffectNoSelect})
+	m.taintCluster(t, c, clusterv1.Taint{Key: maintenance, Effect: clusterv1.TaintEffectNoSelect})
 	eventually(t, "the removal waits for the replacement", 2*time.Minute, func(ctx context.Context) error {
 		a, err := m.current(ctx, c)
 		if err != nil || a == nil {
@@ -181,28 +181,28 @@ func tainted(t *testing.T, m team) {
 	})
 	m.untouched(t, c, before)
 	cordon(t, next, false)
-	m.moves(t, c, before)
+	m.awaitReplacement(t, c, before)
 	m.removed(t, c)
-	m.taint(t, c)
+	m.taintCluster(t, c)
 }
 
-// moves waits until the installation is gone from a cluster. As soon as anything of it is touched, the one that takes its place
+// awaitReplacement waits until the installation is gone from a cluster. As soon as anything of it is touched, the one that takes its place
 // must be Available.
-func (m team) moves(t *testing.T, from *lab.Cluster, before installed) {
+func (m team) awaitReplacement(t *testing.T, from *lab.Cluster, before installationState) {
 	t.Helper()
 	eventually(t, "Serving has left "+from.Name, 5*time.Minute, func(ctx context.Context) error {
 		a, err := m.current(ctx, from)
 		if err != nil {
 			return err
 		}
-		touched, err := m.touched(ctx, from, before)
+		touched, err := m.isChanged(ctx, from, before)
 		if err != nil {
 			return err
 		}
 		if !touched {
 			return errors.New("it is still there")
 		}
-		for _, name := range m.selectedNow(ctx, t) {
+		for _, name := range m.selectedClusters(ctx, t) {
 			if other, err := m.current(ctx, m.cluster(name)); err != nil || other == nil || !isAvailable(other) {
 				t.Fatalf("%s is being emptied and %s is not ready: %v, error %v", from.Name, name, other, err)
 			}
@@ -214,17 +214,17 @@ func (m team) moves(t *testing.T, from *lab.Cluster, before installed) {
 	})
 }
 
-func (m team) selectedNow(ctx context.Context, t *testing.T) []string {
+func (m team) selectedClusters(ctx context.Context, t *testing.T) []string {
 	t.Helper()
-	names, err := m.decided(ctx, placementName)
+	names, err := m.placementDecisions(ctx, placementName)
 	if err != nil || len(names) != 2 {
 		t.Fatalf("selected are %v, error %v", names, err)
 	}
 	return names
 }
 
-// touched tells that any work of the installation was changed or deleted.
-func (m team) touched(ctx context.Context, c *lab.Cluster, before installed) (bool, error) {
+// isChanged tells that any work of the installation was changed or deleted.
+func (m team) isChanged(ctx context.Context, c *lab.Cluster, before installationState) (bool, error) {
 	works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
 	if err != nil {
 		return false, err
@@ -240,12 +240,12 @@ func (m team) touched(ctx context.Context, c *lab.Cluster, before installed) (bo
 	return false, nil
 }
 
-func tolerated(t *testing.T, m team) {
-	c := m.chosen(t, 2)[0]
+func tolerateTaint(t *testing.T, m team) {
+	c := m.awaitSelectedClusters(t, 2)[0]
 	const seconds = 20
 	m.patchPlacement(t, fmt.Sprintf(`{"spec":{"tolerations":[{"key":%q,"operator":"Exists","tolerationSeconds":%d}]}}`, maintenance, seconds))
-	before := m.installed(t, c)
-	m.taint(t, c, clusterv1.Taint{Key: maintenance, Effect: clusterv1.TaintEffectNoSelect})
+	before := m.readInstallation(t, c)
+	m.taintCluster(t, c, clusterv1.Taint{Key: maintenance, Effect: clusterv1.TaintEffectNoSelect})
 	cluster, err := m.Clusters.ClusterV1().ManagedClusters().Get(t.Context(), c.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +264,6 @@ func tolerated(t *testing.T, m team) {
 	if tolerated := deleted.Sub(cluster.Spec.Taints[0].TimeAdded.Time); tolerated < (seconds-1)*time.Second {
 		t.Errorf("the add-on was deleted %s after the taint, want %d s", tolerated, seconds)
 	}
-	m.moves(t, c, before)
+	m.awaitReplacement(t, c, before)
 	m.removed(t, c)
 }

@@ -14,10 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -97,7 +101,47 @@ func specFaults() []fault {
 	for i := range faults {
 		faults[i].untouched = true
 	}
-	return faults
+	kept := specFault("a bad edit, and a Deployment is deleted on the cluster", map[string]any{"version": "9.9"}, version, unrendered("UnknownVersion"))
+	edit := kept.cause
+	kept.cause = func(t *testing.T, w way) {
+		t.Helper()
+		edit(t, w)
+		w.shows(t, unrendered("UnknownVersion"))
+		w.restored(t)
+	}
+	return append(faults, kept)
+}
+
+// restored deletes a Deployment and waits until the Deployment is back and available. The add-on, if the cluster has one, reports
+// first that the configuration is refused and that Knative is available.
+func (w way) restored(t *testing.T) {
+	t.Helper()
+	if addOn := w.addOn(t.Context(), t, api.Serving, w.Name); addOn != nil {
+		eventually(t, "the add-on is Available and Degraded", time.Minute, func(ctx context.Context) error {
+			conditions := w.addOn(ctx, t, api.Serving, w.Name).Status.Conditions
+			degraded := apimeta.FindStatusCondition(conditions, api.Degraded)
+			if degraded == nil || degraded.Reason != api.ReasonConfigurationRefused || !strings.Contains(degraded.Message, "9.9") ||
+				!apimeta.IsStatusConditionTrue(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable) {
+				return fmt.Errorf("the conditions are %+v", conditions)
+			}
+			return nil
+		})
+	}
+	deployments := w.kube.AppsV1().Deployments(api.Serving.InstallNamespace())
+	before, err := deployments.Get(t.Context(), "autoscaler", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deployments.Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Deployment is back on "+w.Name, time.Minute, func(ctx context.Context) error {
+		d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
+		if err == nil && (d.UID == before.UID || d.Status.AvailableReplicas == 0) {
+			err = fmt.Errorf("UID %s, %d available", d.UID, d.Status.AvailableReplicas)
+		}
+		return err
+	})
 }
 
 // clusterFaults are what goes wrong on clusters.
@@ -112,7 +156,7 @@ func clusterFaults() []fault {
 		{
 			name: "a policy of the cluster and a webhook of Knative refuse objects", cause: denyObjects, mend: allowObjects,
 			want: verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed}, says: []string{
-				"ConfigMap knative-serving/config-defaults: ", "the house rules forbid this",
+				"ConfigMap knative-serving/config-defaults: ", "policy no-defaults denies the change",
 				"ConfigMap knative-serving/config-autoscaler: ", "not a number",
 			},
 		},
@@ -140,12 +184,21 @@ func clusterFaults() []fault {
 			},
 			want: verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, says: []string{"Deployment knative-serving/autoscaler: "},
 		},
-		specFault("the cluster does not know what an ingress needs",
-			map[string]any{
-				"ingress": map[string]any{"kourier": map[string]any{"enabled": false}, "istio": map[string]any{"enabled": true}},
-				"config":  map[string]any{"network": map[string]any{"ingress-class": nil}},
-			}, map[string]any{"ingress": map[string]any{"kourier": map[string]any{"enabled": true}, "istio": nil}, "config": kourier()["config"]},
-			lacking, "PeerAuthentication knative-serving/webhook"),
+		{
+			name: "the cluster does not know what an ingress needs", want: lacking, says: []string{"PeerAuthentication knative-serving/webhook"},
+			cause: func(t *testing.T, w way) {
+				t.Helper()
+				w.spec(t, map[string]any{
+					"ingress": map[string]any{"kourier": map[string]any{"enabled": false}, "istio": map[string]any{"enabled": true}},
+					"config":  map[string]any{"network": map[string]any{"ingress-class": nil}},
+				})
+			},
+			mend: func(t *testing.T, w way) {
+				t.Helper()
+				w.spec(t, map[string]any{"ingress": map[string]any{"kourier": map[string]any{"enabled": true}, "istio": nil}, "config": kourier()["config"]})
+				w.removesWorkload(t, "net-istio-controller")
+			},
+		},
 		{
 			name: "the cluster is out of sight", untouched: true,
 			cause: func(t *testing.T, w way) { t.Helper(); w.lose(t) },
@@ -199,6 +252,21 @@ func hubFaults() []fault {
 	}
 }
 
+// removesWorkload waits until the cluster does not have a Deployment of Serving.
+func (w way) removesWorkload(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "the end of Deployment "+name+" on "+w.Name, 2*time.Minute, func(ctx context.Context) error {
+		_, err := w.kube.AppsV1().Deployments("knative-serving").Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return errors.New("the Deployment exists")
+		}
+		return err
+	})
+}
+
 func scaledByHand(t *testing.T, w way) {
 	t.Helper()
 	deployments := w.kube.AppsV1().Deployments("knative-serving")
@@ -219,10 +287,22 @@ func scaledByHand(t *testing.T, w way) {
 	})
 }
 
+// kubectlDir returns a temporary directory for files of kubectl. The name of testing.T.TempDir has the name of the stage, and kubectl
+// splits file names at commas.
+func kubectlDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "knative-addon-e2e-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // kubectl runs kubectl with manifests on the cluster.
 func (w way) kubectl(t *testing.T, manifests string, args ...string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	file := filepath.Join(kubectlDir(t), "manifests.yaml")
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -35,10 +35,10 @@ type way struct {
 
 // TestModes makes the same faults on a cluster with a work agent and on one without. Users have to see the same.
 func TestModes(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	// Without admission policies, so that the conditions tell of what these would refuse.
 	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second},
-		harness.Options{Helm: []string{"--set", "admissionPolicies.enabled=false"}})
+		harness.Options{Helm: []string{"--set", "admissionPolicies.enabled=false"}, Manager: []string{"--metrics-per-cluster"}})
 	for _, namespace := range []string{"green", "red"} {
 		if _, err := p.Command(t.Context(), "kubectl", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
@@ -53,10 +53,11 @@ func TestModes(t *testing.T) {
 		w.shows(t, verdicts{})
 	}
 	settled(t, p.Fleet, api.Serving, p.Managed[0]) // what OCM is told comes after Ready
+	t.Run("metrics count both installations", func(t *testing.T) { countsInstallations(t, p, ways[0].Name, ways[1].Name) })
 	for _, f := range slices.Concat(specFaults(), clusterFaults(), hubFaults()) {
 		t.Run(f.name, func(t *testing.T) { f.run(t, ways) })
 	}
-	t.Run("a resource is let go by force, and made anew has what it left", func(t *testing.T) { letGo(t, ways) })
+	t.Run("a resource that is deleted with force-orphan and recreated owns the installation", func(t *testing.T) { forceOrphan(t, ways) })
 	t.Run("a deletion waits for a cluster that is away, and takes everything if that is asked for", func(t *testing.T) { leavesNothing(t, ways) })
 	t.Run("OCM's own ClusterProfile asks for direct delivery", func(t *testing.T) { ocmDirect(t, ways[0]) })
 }
@@ -148,12 +149,11 @@ func untold(reason string) verdicts {
 	}
 }
 
-// unrendered are the verdicts on a spec that cannot be turned into objects.
+// unrendered are the verdicts on a spec that cannot be turned into objects, of a cluster that runs the spec before.
 func unrendered(reason string) verdicts {
 	const unknown = "Unknown NotRendered"
 	return verdicts{
 		api.VersionMigrationEligible: unknown, api.DependenciesInstalled: unknown, api.InstallSucceeded: "False " + reason,
-		api.DeploymentsAvailable: unknown,
 	}
 }
 
@@ -229,7 +229,12 @@ func (w way) in(namespace string) way {
 // runningPods are the pods of Serving's Deployments by UID, with how often their containers were restarted.
 func runningPods(t *testing.T, s spoke) []string {
 	t.Helper()
-	pods, err := s.kube.CoreV1().Pods("knative-serving").List(t.Context(), metav1.ListOptions{LabelSelector: "!job-name"})
+	return runningPodsIn(t, s, api.Serving.InstallNamespace())
+}
+
+func runningPodsIn(t *testing.T, s spoke, namespace string) []string {
+	t.Helper()
+	pods, err := s.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "!job-name"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +250,8 @@ func runningPods(t *testing.T, s spoke) []string {
 	return out
 }
 
-// letGo lets resources go whose clusters are away, and makes them anew.
-func letGo(t *testing.T, ways []way) {
+// forceOrphan deletes resources of unavailable clusters with the annotation force-orphan, and recreates the resources.
+func forceOrphan(t *testing.T, ways []way) {
 	before := map[string][]string{}
 	for _, w := range ways {
 		before[w.Name] = runningPods(t, w.spoke)
@@ -278,6 +283,7 @@ func leavesNothing(t *testing.T, ways []way) {
 	}
 	for _, w := range ways {
 		w.shows(t, verdicts{api.TargetClusterResolved: unseen})
+		requestRemoval(t, w.Lab, w.Cluster)
 		w.annotate(t, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 		w.delete(t)
 		w.shows(t, leaving(unseen))

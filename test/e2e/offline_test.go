@@ -8,24 +8,23 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// TestOfflineRender compares what `knative-addon render` prints for the chart's default configurations with what the
+// renderOffline compares what `knative-addon render` prints for the chart's default configurations with what the
 // works on the hub carry.
-func TestOfflineRender(t *testing.T) {
-	f := fleet(t)
+func renderOffline(t *testing.T, f *harness.Fleet) {
 	cluster := f.Managed[1] // no story removes a Job there
 	enabled(t, f, api.Components(), cluster)
 	client, err := dynamic.NewForConfig(f.Hub.Config)
@@ -43,8 +42,8 @@ func TestOfflineRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			var printed []string
-			for line := range bytes.Lines(rendered(t, f, input)) {
-				printed = append(printed, canonical(t, line))
+			for line := range bytes.Lines(renderManifests(t, f, input)) {
+				printed = append(printed, canonicalJSON(t, line))
 			}
 			slices.Sort(printed)
 			eventually(t, "the works have what render prints", time.Minute, func(ctx context.Context) error {
@@ -55,8 +54,8 @@ func TestOfflineRender(t *testing.T) {
 				var delivered []string
 				for _, w := range works {
 					for _, m := range w.Spec.Workload.Manifests {
-						if w.Name != work.GateName(component) && !bytes.Contains(m.Raw, []byte(`"name":"`+component.AddOnName()+`-bundle-`)) {
-							delivered = append(delivered, ofAnyHub(canonical(t, m.Raw)))
+						if w.Name != manifestwork.GateName(component) && !bytes.Contains(m.Raw, []byte(`"name":"`+component.AddOnName()+`-bundle-`)) {
+							delivered = append(delivered, withoutHub(t, canonicalJSON(t, m.Raw)))
 						}
 					}
 				}
@@ -70,12 +69,29 @@ func TestOfflineRender(t *testing.T) {
 	}
 }
 
-// ofAnyHub is a manifest without what the work agent's role says of the hub, which nobody knows offline.
-func ofAnyHub(manifest string) string {
-	return regexp.MustCompile(`"annotations":\{"`+regexp.QuoteMeta(api.HubAnnotation)+`":"[^"]+"\},`).ReplaceAllString(manifest, "")
+// withoutHub returns a manifest without the UID of the hub, which is not known offline: in the role of the work agent, and on
+// what the cluster did not have before.
+func withoutHub(t *testing.T, manifest string) string {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(manifest)); err != nil {
+		t.Fatal(err)
+	}
+	annotations := u.GetAnnotations()
+	delete(annotations, api.HubAnnotation)
+	delete(annotations, api.CreatedByHubAnnotation)
+	if len(annotations) == 0 {
+		annotations = nil // else there is an empty map
+	}
+	u.SetAnnotations(annotations)
+	out, err := json.Marshal(u.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
-func rendered(t *testing.T, f *harness.Fleet, input []byte) []byte {
+func renderManifests(t *testing.T, f *harness.Fleet, input []byte) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), f.Binary, "render", "--filename=-", "--output=json") //nolint:gosec // our own program
 	cmd.Stdin = bytes.NewReader(input)
@@ -86,7 +102,7 @@ func rendered(t *testing.T, f *harness.Fleet, input []byte) []byte {
 	return out
 }
 
-func canonical(t *testing.T, raw []byte) string {
+func canonicalJSON(t *testing.T, raw []byte) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

@@ -21,19 +21,19 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// lacks takes each permission away, makes a pass need it, and gives it back.
-func (c *credential) lacks(t *testing.T, grant []permission) {
-	c.requests.pretend(true)
+// removeEachPermission takes each permission away, makes a pass need it, and gives it back.
+func (c *credential) removeEachPermission(t *testing.T, grant []permission) {
+	c.requests.pretendOldServer(true)
 	cluster, b := c.connect(t), c.bundle(t, "1.23")
 	for _, p := range grant {
 		t.Run(p.String(), func(t *testing.T) {
-			c.settles(t, c.installation(cluster), b)
-			c.requests.refusals()
-			giveBack := c.withdraw(t, p)
+			c.awaitInstalled(t, c.installation(cluster), b)
+			c.requests.takeRefusals()
+			giveBack := c.withdrawPermission(t, p)
 			defer giveBack()
-			c.disturb(t, p, b)
+			c.requirePermission(t, p, b)
 			if p.verb == "watch" {
-				c.watchRefused(t, p, b)
+				c.checkWatchRefused(t, p, b)
 				return
 			}
 			eventually(t, "it is refused", 30*time.Second, func(ctx context.Context) error {
@@ -41,8 +41,8 @@ func (c *credential) lacks(t *testing.T, grant []permission) {
 				if p.verb == "list" {
 					at = c.connect(t)
 				}
-				err := trouble(c.installation(at).Sync(ctx, wanted(p, b), direct.SyncOptions{}))
-				if !slices.ContainsFunc(refusal(p), func(text string) bool { return strings.Contains(fmt.Sprint(err), text) }) {
+				err := outcomeError(c.installation(at).Sync(ctx, bundleWithout(p, b), direct.SyncOptions{}))
+				if !slices.ContainsFunc(refusalTexts(p), func(text string) bool { return strings.Contains(fmt.Sprint(err), text) }) {
 					return fmt.Errorf("the pass says: %s", fmt.Sprint(err))
 				}
 				return nil
@@ -51,15 +51,15 @@ func (c *credential) lacks(t *testing.T, grant []permission) {
 	}
 }
 
-// watchRefused holds that a watch is refused. That does not stop a pass: changes are seen when everything is listed again.
-func (c *credential) watchRefused(t *testing.T, p permission, b *render.Bundle) {
+// checkWatchRefused holds that a watch is refused. That does not stop a pass: changes are seen when everything is listed again.
+func (c *credential) checkWatchRefused(t *testing.T, p permission, b *render.Bundle) {
 	t.Helper()
 	i := c.installation(c.connect(t))
 	eventually(t, "a watch is refused", 30*time.Second, func(ctx context.Context) error {
 		if _, err := i.Sync(ctx, b, direct.SyncOptions{}); err != nil {
 			return err
 		}
-		for _, a := range c.requests.refusals() {
+		for _, a := range c.requests.takeRefusals() {
 			if a.verb == p.verb && a.group == p.group && a.resource == p.resource && a.namespace == p.namespace {
 				return nil
 			}
@@ -68,16 +68,16 @@ func (c *credential) watchRefused(t *testing.T, p permission, b *render.Bundle) 
 	})
 }
 
-// refusal is what an API server says when a permission is missing.
-func refusal(p permission) []string {
+// refusalTexts is what an API server says when a permission is missing.
+func refusalTexts(p permission) []string {
 	if p.verb == "escalate" || p.verb == "bind" {
 		return []string{"is attempting to grant RBAC permissions not currently held", "must have cluster-admin privileges to use the aggregationRule"}
 	}
 	return []string{fmt.Sprintf("cannot %s resource %q", p.verb, p.resource)}
 }
 
-// withdraw takes a permission away until the function that it returns is called.
-func (c *credential) withdraw(t *testing.T, p permission) (giveBack func()) {
+// withdrawPermission takes a permission away until the function that it returns is called.
+func (c *credential) withdrawPermission(t *testing.T, p permission) (giveBack func()) {
 	t.Helper()
 	before := c.rules(t, p.namespace, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return without(rules, p) })
 	c.awaitAllowed(t, p, false)
@@ -130,8 +130,8 @@ func (c *credential) awaitAllowed(t *testing.T, p permission, allowed bool) {
 	})
 }
 
-// wanted is the bundle, less what the credential has to delete because of that.
-func wanted(p permission, b *render.Bundle) *render.Bundle {
+// bundleWithout is the bundle, less what the credential has to delete because of that.
+func bundleWithout(p permission, b *render.Bundle) *render.Bundle {
 	if p.resource == "namespaces" || p.verb != "get" && p.verb != "delete" {
 		return b
 	}
@@ -144,14 +144,15 @@ func of(p permission, o render.Object) bool {
 	return o.Resource.Group == p.group && o.Resource.Resource == p.resource && o.GetNamespace() == p.namespace
 }
 
-// disturb makes the next pass need a permission.
-func (c *credential) disturb(t *testing.T, p permission, b *render.Bundle) {
+// requirePermission makes the next pass need a permission.
+func (c *credential) requirePermission(t *testing.T, p permission, b *render.Bundle) {
 	t.Helper()
 	existing := slices.Contains([]string{"namespaces", "configmaps", "secrets", "jobs"}, p.resource)
+	firstLook := p.verb == "get" && (p.resource == "namespaces" || p.resource == "customresourcedefinitions")
 	switch {
-	case p.verb == "watch", p.verb == "delete", p.verb == "get" && p.resource != "namespaces":
-	case p.verb == "list", existing:
-		c.loseAnchor(t)
+	case p.verb == "watch", p.verb == "delete", p.verb == "get" && !firstLook:
+	case p.verb == "list", existing, firstLook:
+		c.deleteAnchor(t)
 		if p.verb == "create" && p.resource == "jobs" {
 			c.deleteSome(t, p, b)
 		}

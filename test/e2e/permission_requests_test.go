@@ -28,7 +28,7 @@ type requests struct {
 
 func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	a, ok := askedBy(req)
-	if r.isOld() && req.URL.Query().Get("sendInitialEvents") != "" {
+	if r.isOldServer() && req.URL.Query().Get("sendInitialEvents") != "" {
 		return &http.Response{
 			StatusCode: http.StatusUnprocessableEntity, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
 			Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)),
@@ -51,20 +51,20 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-func (r *requests) isOld() bool {
+func (r *requests) isOldServer() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.old
 }
 
-func (r *requests) pretend(old bool) {
+func (r *requests) pretendOldServer(old bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.old = old
 }
 
-// refusals are what was refused since the last call.
-func (r *requests) refusals() []asked {
+// takeRefusals are what was refused since the last call.
+func (r *requests) takeRefusals() []asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []asked
@@ -75,8 +75,8 @@ func (r *requests) refusals() []asked {
 	return out
 }
 
-// uses tells whether something was asked that a permission in a namespace allows, or in the whole cluster.
-func (r *requests) uses(p permission, name string) bool {
+// hasUsed tells whether something was asked that a permission in a namespace allows, or in the whole cluster.
+func (r *requests) hasUsed(p permission, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a := range r.made {

@@ -24,7 +24,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -48,7 +50,7 @@ const (
 
 // TestPermissions installs, upgrades, repairs and removes with the permissions that are printed, and without each of them.
 func TestPermissions(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	l := ownLab(t, lab.Options{Spokes: 2})
 	for i, of := range []struct {
 		component api.Component
@@ -69,10 +71,10 @@ func TestPermissions(t *testing.T) {
 			c := newCredential(t, l, l.Spokes[i])
 			c.component, c.spec = of.component, of.spec
 			grant := c.grant(t, "", "--from=1.22")
-			t.Run("they are enough for all that an installation goes through", func(t *testing.T) { c.lives(t) })
-			t.Run("each of them was used", func(t *testing.T) { c.usesAll(t, grant) })
-			t.Run("without any of them something is refused", func(t *testing.T) { c.lacks(t, grant) })
-			t.Run("a deletion policy needs more", func(t *testing.T) { c.leavesForGood(t, grant, of.mine) })
+			t.Run("the permissions suffice for the lifecycle of an installation", func(t *testing.T) { c.runLifecycle(t) })
+			t.Run("each permission was used", func(t *testing.T) { c.checkEachUsed(t, grant) })
+			t.Run("a pass without one of the permissions reports the refusal", func(t *testing.T) { c.removeEachPermission(t, grant) })
+			t.Run("a deletion policy needs further permissions", func(t *testing.T) { c.removeWithPolicies(t, grant, of.mine) })
 		})
 	}
 }
@@ -155,7 +157,7 @@ func (c *credential) bundle(t *testing.T, version string) *render.Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := c.renderer.Render(t.Context(), installs[0].WithVersion(version), render.DefaultOptions(render.Push))
+	b, err := c.renderer.Render(t.Context(), installs[0].WithVersion(version), render.DefaultOptions(api.ModeDirect))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +165,9 @@ func (c *credential) bundle(t *testing.T, version string) *render.Bundle {
 }
 
 // connect makes a connection that remembers nothing.
-func (c *credential) connect(t *testing.T) *direct.Cluster {
+func (c *credential) connect(t *testing.T) *clustercache.Cluster {
 	t.Helper()
-	cluster, err := direct.Connect(c.config, c.client, direct.Options{Changed: func(api.Component) {}})
+	cluster, err := clustercache.Connect(c.config, c.client, clustercache.Options{Changed: func(api.Component) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,16 +175,16 @@ func (c *credential) connect(t *testing.T) *direct.Cluster {
 	return cluster
 }
 
-func (c *credential) installation(cluster *direct.Cluster) *direct.Installation {
-	return cluster.Installation(direct.Owner{
+func (c *credential) installation(cluster *clustercache.Cluster) *direct.Installation {
+	return direct.NewInstallation(cluster, inventory.Owner{
 		Component: c.component, Hub: "hub", Name: types.NamespacedName{Namespace: "team", Name: "test"},
 	}, clock.RealClock{})
 }
 
 func (c *credential) namespace() string { return c.component.InstallNamespace() }
 
-// trouble is what a pass says that is not as it should be.
-func trouble(out direct.Outcome, err error) error {
+// outcomeError is what a pass says that is not as it should be.
+func outcomeError(out direct.Outcome, err error) error {
 	for _, f := range out.Observation.Failed {
 		err = errors.Join(err, fmt.Errorf("%s: %s", f.Object, f.Cause))
 	}
@@ -192,11 +194,11 @@ func trouble(out direct.Outcome, err error) error {
 	return err
 }
 
-// settles waits until everything of the bundle is applied.
-func (c *credential) settles(t *testing.T, i *direct.Installation, b *render.Bundle) {
+// awaitInstalled waits until everything of the bundle is applied.
+func (c *credential) awaitInstalled(t *testing.T, i *direct.Installation, b *render.Bundle) {
 	t.Helper()
 	eventually(t, "version "+b.Version+" is installed", time.Minute, func(ctx context.Context) error {
-		return trouble(i.Sync(ctx, b, direct.SyncOptions{}))
+		return outcomeError(i.Sync(ctx, b, direct.SyncOptions{}))
 	})
 }
 
@@ -212,21 +214,21 @@ func (c *credential) removes(t *testing.T, i *direct.Installation, options direc
 	})
 }
 
-// lives goes through all that may come. A cluster of each kind has its way to list.
-func (c *credential) lives(t *testing.T) {
+// runLifecycle goes through all that may come. A cluster of each kind has its way to list.
+func (c *credential) runLifecycle(t *testing.T) {
 	for _, old := range []bool{true, false} {
-		c.requests.pretend(old)
+		c.requests.pretendOldServer(old)
 		cluster := c.connect(t)
 		if _, err := cluster.UID(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		i := c.installation(cluster)
 		for _, version := range []string{"1.22", "1.23"} {
-			c.settles(t, i, c.bundle(t, version))
-			c.loseAnchor(t)
-			c.settles(t, i, c.bundle(t, version)) // it is recorded again
+			c.awaitInstalled(t, i, c.bundle(t, version))
+			c.deleteAnchor(t)
+			c.awaitInstalled(t, i, c.bundle(t, version)) // it is recorded again
 		}
-		c.damage(t)
+		c.damageObjects(t)
 		b, repaired := c.bundle(t, "1.23"), []string{}
 		eventually(t, "it is repaired", time.Minute, func(ctx context.Context) error {
 			out, err := i.Sync(ctx, b, direct.SyncOptions{})
@@ -235,19 +237,19 @@ func (c *credential) lives(t *testing.T) {
 			}
 			return err
 		})
-		c.settles(t, i, c.bundle(t, "1.23"))
+		c.awaitInstalled(t, i, c.bundle(t, "1.23"))
 		c.removes(t, i, direct.RemoveOptions{})
-		c.settles(t, i, c.bundle(t, "1.23"))
-		c.loseAnchor(t)
+		c.awaitInstalled(t, i, c.bundle(t, "1.23"))
+		c.deleteAnchor(t)
 		c.removes(t, i, direct.RemoveOptions{})
 	}
-	for _, a := range c.requests.refusals() {
+	for _, a := range c.requests.takeRefusals() {
 		t.Errorf("refused: %+v", a)
 	}
 }
 
-// damage changes a ClusterRole and deletes a Deployment, as anybody on the cluster might.
-func (c *credential) damage(t *testing.T) {
+// damageObjects changes a ClusterRole and deletes a Deployment, as anybody on the cluster might.
+func (c *credential) damageObjects(t *testing.T) {
 	t.Helper()
 	var role, deployment string
 	for _, o := range c.bundle(t, "1.23").Objects() {
@@ -267,9 +269,9 @@ func (c *credential) damage(t *testing.T) {
 	}
 }
 
-func (c *credential) loseAnchor(t *testing.T) {
+func (c *credential) deleteAnchor(t *testing.T) {
 	t.Helper()
-	name, err := direct.Owner{Component: c.component, Name: types.NamespacedName{Name: "test"}}.AnchorName()
+	name, err := inventory.Owner{Component: c.component, Name: types.NamespacedName{Name: "test"}}.AnchorName()
 	if err == nil {
 		orphan := metav1.DeletePropagationOrphan
 		err = c.kube.CoreV1().ConfigMaps(c.namespace()).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &orphan})
@@ -286,8 +288,8 @@ func (c *credential) loseAnchor(t *testing.T) {
 	})
 }
 
-// usesAll holds that nothing was allowed that was not asked for. What an apply asks of RBAC besides shows in lacks.
-func (c *credential) usesAll(t *testing.T, grant []permission) {
+// checkEachUsed holds that nothing was allowed that was not asked for. What an apply asks of RBAC besides shows in lacks.
+func (c *credential) checkEachUsed(t *testing.T, grant []permission) {
 	for _, p := range grant {
 		if p.verb == "escalate" || p.verb == "bind" {
 			continue
@@ -297,26 +299,26 @@ func (c *credential) usesAll(t *testing.T, grant []permission) {
 			names = []string{""}
 		}
 		for _, name := range names {
-			if !c.requests.uses(p, name) {
+			if !c.requests.hasUsed(p, name) {
 				t.Errorf("nothing needs to %s (%s)", p, name)
 			}
 		}
 	}
 }
 
-// leavesForGood removes CRDs too, with a resource of a user.
-func (c *credential) leavesForGood(t *testing.T, base []permission, mine string) {
+// removeWithPolicies removes CRDs too, with a resource of a user.
+func (c *credential) removeWithPolicies(t *testing.T, base []permission, mine string) {
 	grant := c.grant(t, api.DeletionPolicyDeleteUserResources)
 	i := c.installation(c.connect(t))
-	c.settles(t, i, c.bundle(t, "1.23"))
+	c.awaitInstalled(t, i, c.bundle(t, "1.23"))
 	c.run(t, c.lab.Bin.Path("kubectl"), mine, "--kubeconfig", c.Kubeconfig, "create", "-f", "-")
-	c.requests.refusals()
+	c.requests.takeRefusals()
 	waiting, err := i.Remove(t.Context(), direct.RemoveOptions{Namespace: c.namespace(), Foundation: true})
 	if err != nil || !strings.Contains(waiting, "1 ") {
 		t.Errorf("it does not wait for resources of users: %q, %v", waiting, err)
 	}
 	c.removes(t, i, direct.RemoveOptions{Foundation: true, UserResources: true})
-	for _, a := range c.requests.refusals() {
+	for _, a := range c.requests.takeRefusals() {
 		t.Errorf("refused: %+v", a)
 	}
 	for _, crd := range c.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions") {
@@ -327,7 +329,7 @@ func (c *credential) leavesForGood(t *testing.T, base []permission, mine string)
 	if _, err := c.kube.CoreV1().Namespaces().Get(t.Context(), c.namespace(), metav1.GetOptions{}); err != nil {
 		t.Errorf("the administrator's namespace: %v", err)
 	}
-	c.usesAll(t, slices.DeleteFunc(grant, func(p permission) bool {
+	c.checkEachUsed(t, slices.DeleteFunc(grant, func(p permission) bool {
 		ofUsers := p.verb == "delete" && p.namespace == "" && len(p.names) == 0 // there was something of one kind
 		return ofUsers || slices.ContainsFunc(base, p.same)
 	}))

@@ -35,16 +35,16 @@ var policyArgs = []string{
 }
 
 func allowedReferences() resolve.ReferencePolicy {
-	return resolve.ReferencePolicy{AddOnNamespace: harness.Namespace, Allowed: map[string][]string{
+	return resolve.ReferencePolicy{Allowed: map[string][]string{
 		"blue": {"inventory", "shared"}, "*": {"public"}, "admin": {"*"},
 	}}
 }
 
 // TestPolicies holds what the chart's admission policies refuse, on a hub without clusters.
 func TestPolicies(t *testing.T) {
-	t.Parallel()
+	startMainStory(t)
 	l := ownLab(t, lab.Options{})
-	if _, err := harness.Install(t.Context(), l, harness.Options{Helm: policyArgs}); err != nil {
+	if _, err := harness.Install(t.Context(), l, harness.Options{Helm: policyArgs, Trusted: []string{"*"}}); err != nil {
 		t.Fatal(err)
 	}
 	client, err := dynamic.NewForConfig(l.Hub.Config)
@@ -65,7 +65,7 @@ func TestPolicies(t *testing.T) {
 		}
 		return nil
 	})
-	t.Run("a reference is allowed as the manager allows it", func(t *testing.T) {
+	t.Run("admission and the manager allow the same references", func(t *testing.T) {
 		policy := allowedReferences()
 		for _, c := range api.Components() {
 			for _, from := range []string{"blue", "green", "admin", harness.Namespace} {
@@ -78,15 +78,15 @@ func TestPolicies(t *testing.T) {
 			}
 		}
 		err := dryRun(t.Context(), client, api.Serving, "green", "shared")
-		for _, want := range []string{"namespace green", "namespace shared", "references.allowed", harness.Namespace} {
+		for _, want := range []string{"namespace green", "namespace shared", "references.allowed", "green, public"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the refusal %v does not say %q", err, want)
 			}
 		}
 	})
-	t.Run("a reference is immutable", func(t *testing.T) { immutableReference(t, client) })
-	t.Run("what is no longer allowed can be let go, not changed", func(t *testing.T) { noLongerAllowed(t, client) })
-	t.Run("only OCM publishes its ClusterProfiles", func(t *testing.T) { protectedProfiles(t, l, client) })
+	t.Run("a reference is immutable", func(t *testing.T) { checkImmutableReference(t, client) })
+	t.Run("a reference that is no longer allowed can be deleted, not changed", func(t *testing.T) { revokeReference(t, client) })
+	t.Run("only OCM publishes its ClusterProfiles", func(t *testing.T) { protectProfiles(t, l, client) })
 }
 
 func refused(err error) bool {
@@ -111,8 +111,8 @@ func dryRun(ctx context.Context, client dynamic.Interface, c api.Component, from
 	return err
 }
 
-// immutableReference tries every change of a reference, against the CRD's own rule and the policy.
-func immutableReference(t *testing.T, client dynamic.Interface) {
+// checkImmutableReference tries every change of a reference, against the CRD's own rule and the policy.
+func checkImmutableReference(t *testing.T, client dynamic.Interface) {
 	with := func(to string) map[string]any { return map[string]any{"clusterProfileRef": reference(to)} }
 	for name, tc := range map[string]struct {
 		before, after map[string]any
@@ -174,8 +174,8 @@ func removeForGood(t *testing.T, resources dynamic.ResourceInterface, name strin
 	})
 }
 
-// noLongerAllowed has a resource from before its reference was forbidden: made while the policy's binding was away.
-func noLongerAllowed(t *testing.T, client dynamic.Interface) {
+// revokeReference has a resource from before its reference was forbidden: made while the policy's binding was away.
+func revokeReference(t *testing.T, client dynamic.Interface) {
 	bindings := client.Resource(policyBindings)
 	binding, err := bindings.Get(t.Context(), "knative-addon-references", metav1.GetOptions{})
 	if err != nil {
@@ -213,8 +213,8 @@ func noLongerAllowed(t *testing.T, client dynamic.Interface) {
 	removeForGood(t, resources, "old")
 }
 
-// protectedProfiles writes a ClusterProfile of OCM as an administrator, and as OCM's controller.
-func protectedProfiles(t *testing.T, l *lab.Lab, client dynamic.Interface) {
+// protectProfiles writes a ClusterProfile of OCM as an administrator, and as OCM's controller.
+func protectProfiles(t *testing.T, l *lab.Lab, client dynamic.Interface) {
 	profile := func(manager string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile", "metadata": map[string]any{"name": "c1", "namespace": "blue"},

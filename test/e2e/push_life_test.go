@@ -26,29 +26,29 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// pushOne is a hub with one cluster that OCM does not manage, and whose credential can be revoked.
-type pushOne struct {
+// directCluster is a hub with one cluster that OCM does not manage, and whose credential can be revoked.
+type directCluster struct {
 	push
 	spoke
 }
 
 // TestPushLife disturbs the life of an installation without a work agent.
 func TestPushLife(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	p := newPush(t, lab.Options{Spokes: 1}, harness.Options{LeaderElection: true})
-	l := pushOne{push: p, spoke: connect(t, p.Spokes[0])}
+	l := directCluster{push: p, spoke: connect(t, p.Spokes[0])}
 	l.token(t, l.Name, l.Cluster, l.newToken(t))
-	t.Run("a Knative that is not ours is left alone and later adopted without a restart", func(t *testing.T) { l.adopts(t) })
-	t.Run("a bad file of access providers changes nothing and is told", func(t *testing.T) { l.badProviders(t) })
-	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revoked(t) })
-	t.Run("the next leader goes on with an installation and its removal", func(t *testing.T) { l.leaders(t) })
-	t.Run("a cluster is looked after that is not watched", func(t *testing.T) { l.polled(t) })
+	t.Run("a foreign Knative is unchanged, and later adopted without a restart of pods", func(t *testing.T) { l.adoptInstallation(t) })
+	t.Run("an invalid file of access providers changes nothing and is reported", func(t *testing.T) { l.breakProviderFile(t) })
+	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revokeCredential(t) })
+	t.Run("the next leader continues an installation and a removal", func(t *testing.T) { l.changeLeaders(t) })
+	t.Run("a cluster without watches is polled", func(t *testing.T) { l.pollCluster(t) })
 }
 
 const account = "fleet"
 
-// newToken makes the account of the fleet on the cluster anew and returns a token of it. Those from before are refused.
-func (l pushOne) newToken(t *testing.T) string {
+// newToken recreates the ServiceAccount of the fleet on the cluster and returns its token. The cluster refuses earlier tokens.
+func (l directCluster) newToken(t *testing.T) string {
 	t.Helper()
 	accounts := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
 	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
@@ -65,7 +65,7 @@ func (l pushOne) newToken(t *testing.T) string {
 }
 
 // may gives the account of the fleet a role on the cluster.
-func (l pushOne) may(t *testing.T, role string) {
+func (l directCluster) may(t *testing.T, role string) {
 	t.Helper()
 	_, err := l.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account},
@@ -77,18 +77,18 @@ func (l pushOne) may(t *testing.T, role string) {
 	}
 }
 
-// adopts has Knative installed by somebody else.
-func (l pushOne) adopts(t *testing.T) {
+// adoptInstallation has Knative installed by somebody else.
+func (l directCluster) adoptInstallation(t *testing.T) {
 	l.installByHand(t)
 	before := runningPods(t, l.spoke)
 	l.apply(t, api.Serving, l.Name, kourier())
-	message := l.unresolved(t, api.Serving, l.Name, api.ReasonExistingInstallation)
+	message := l.awaitUnresolved(t, api.Serving, l.Name, api.ReasonExistingInstallation)
 	for _, want := range []string{"Deployment knative-serving/activator", api.AdoptAnnotation} {
 		if !strings.Contains(message, want) {
 			t.Errorf("the message does not say %q: %s", want, message)
 		}
 	}
-	if ours := l.ours(t); len(ours) > 0 {
+	if ours := l.listOwned(t); len(ours) > 0 {
 		t.Errorf("it was not left alone: %s", strings.Join(ours, ", "))
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.AdoptAnnotation)
@@ -99,25 +99,30 @@ func (l pushOne) adopts(t *testing.T) {
 	if diff := cmp.Diff(before, runningPods(t, l.spoke)); diff != "" {
 		t.Errorf("pods were restarted (-before +after):\n%s", diff)
 	}
-	if len(l.ours(t)) == 0 {
+	if len(l.listOwned(t)) == 0 {
 		t.Error("it was not taken over")
 	}
 }
 
 // installByHand applies what the Knative Operator would, as somebody else.
-func (l pushOne) installByHand(t *testing.T) {
+func (l directCluster) installByHand(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
+	l.installByHandIn(t, api.Serving.InstallNamespace())
+}
+
+func (l directCluster) installByHandIn(t *testing.T, namespace string) {
+	t.Helper()
+	dir := kubectlDir(t)
 	serving, manifests := filepath.Join(dir, "serving.yaml"), filepath.Join(dir, "manifests.yaml")
-	err := os.WriteFile(serving, []byte(`
+	err := os.WriteFile(serving, fmt.Appendf(nil, `
 apiVersion: operator.knative.dev/v1beta1
 kind: KnativeServing
-metadata: {name: by-hand, namespace: knative-serving}
+metadata: {name: by-hand, namespace: %s, annotations: {%s: %s}}
 spec:
   version: "1.23"
   ingress: {kourier: {enabled: true}}
   config: {network: {ingress-class: kourier.ingress.networking.knative.dev}}
-`), 0o600)
+`, namespace, api.InstallNamespaceAnnotation, namespace), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +140,7 @@ spec:
 		return err
 	})
 	eventually(t, "it is available", time.Minute, func(ctx context.Context) error {
-		list, err := l.kube.AppsV1().Deployments("knative-serving").List(ctx, metav1.ListOptions{})
+		list, err := l.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -148,8 +153,8 @@ spec:
 	})
 }
 
-// ours are the objects on the cluster that have our label.
-func (l pushOne) ours(t *testing.T) []string {
+// listOwned are the objects on the cluster that have our label.
+func (l directCluster) listOwned(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	for resource, group := range map[string]string{
@@ -166,8 +171,8 @@ func (l pushOne) ours(t *testing.T) []string {
 	return out
 }
 
-// badProviders writes garbage over the file of access providers, and a good file with one more again.
-func (l pushOne) badProviders(t *testing.T) {
+// breakProviderFile writes garbage over the file of access providers, and a good file with one more again.
+func (l directCluster) breakProviderFile(t *testing.T) {
 	if err := os.WriteFile(l.providers, []byte(`{"providers": [{"name": `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -204,13 +209,13 @@ func (l pushOne) badProviders(t *testing.T) {
 	l.ready(t, api.Serving, l.Name)
 
 	l.provide(t, "secretreader", "kubeconfig-secretreader")
-	l.unresolved(t, api.Serving, "other", api.ReasonTargetConflict) // it is the same cluster
-	l.leave(t, "other")
+	l.awaitUnresolved(t, api.Serving, "other", api.ReasonTargetConflict) // it is the same cluster
+	l.removeResourceOf(t, "other")
 	l.ready(t, api.Serving, l.Name)
 }
 
-// leave deletes a resource and waits until it is gone.
-func (l pushOne) leave(t *testing.T, name string) {
+// removeResourceOf deletes a resource and waits until it is gone.
+func (l directCluster) removeResourceOf(t *testing.T, name string) {
 	t.Helper()
 	if err := l.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -218,7 +223,7 @@ func (l pushOne) leave(t *testing.T, name string) {
 	l.gone(t, api.Serving, name)
 }
 
-func (l pushOne) log(t *testing.T, component string) string {
+func (l directCluster) log(t *testing.T, component string) string {
 	t.Helper()
 	for _, c := range l.Components() {
 		if c.Name == component {
@@ -233,33 +238,33 @@ func (l pushOne) log(t *testing.T, component string) string {
 	return ""
 }
 
-// revoked takes the account away whose token the manager uses, and gives it a token of a new one.
-func (l pushOne) revoked(t *testing.T) {
+// revokeCredential takes the account away whose token the manager uses, and gives it a token of a new one.
+func (l directCluster) revokeCredential(t *testing.T) {
 	before := specs(t, l.spoke)
 	if err := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got := l.becomes(t, api.Serving, l.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClientCreationFailed})
+	got := l.becomes(t, api.Serving, l.Name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClientCreationFailed})
 	t.Logf("%s: %s", got.Reason, got.Message)
 	s, err := l.read(t.Context(), api.Serving, l.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.conditions[api.DeploymentsAvailable].Status != metav1.ConditionTrue || s.conditions[api.Ready].Status == metav1.ConditionTrue {
-		t.Errorf("what was last seen is not kept, or it is Ready: %v", s.conditions)
+		t.Errorf("the last observation is not kept, or it is Ready: %v", s.conditions)
 	}
 	token := l.newToken(t)
-	l.secret(t, l.Name, map[string][]byte{"token": []byte(token)})
+	l.writeSecret(t, l.Name, map[string][]byte{"token": []byte(token)})
 	l.ready(t, api.Serving, l.Name)
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("it was written to (-before +after):\n%s", diff)
 	}
-	l.canary(t, token)
+	l.checkNoSecrets(t, token)
 }
 
-// leaders has two managers, and kills the one that leads in the middle of an installation, and then of its removal.
-func (l pushOne) leaders(t *testing.T) {
-	l.leave(t, l.Name)
+// changeLeaders has two managers, and kills the one that leads in the middle of an installation, and then of its removal.
+func (l directCluster) changeLeaders(t *testing.T) {
+	l.removeResourceOf(t, l.Name)
 	const second = harness.Manager + "-2"
 	if err := l.RunManager(t.Context(), second); err != nil {
 		t.Fatal(err)
@@ -267,7 +272,7 @@ func (l pushOne) leaders(t *testing.T) {
 	// A policy of the cluster keeps the installation half done for as long as it takes.
 	l.policy(t, "apply")
 	l.apply(t, api.Serving, l.Name, kourier())
-	l.becomes(t, api.Serving, l.Name, state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	l.becomes(t, api.Serving, l.Name, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
 	l.killLeader(t, harness.Manager)
 	l.policy(t, "delete")
 	l.ready(t, api.Serving, l.Name)
@@ -276,11 +281,11 @@ func (l pushOne) leaders(t *testing.T) {
 	}
 
 	// So does a finalizer the removal.
-	l.finalize(t, `["example.com/hold"]`)
+	l.setFinalizers(t, `["example.com/hold"]`)
 	if err := l.resources(api.Serving).Delete(t.Context(), l.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.becomes(t, api.Serving, l.Name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	l.becomes(t, api.Serving, l.Name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
 	eventually(t, "the removal has begun", time.Minute, func(ctx context.Context) error {
 		d, err := l.kube.AppsV1().Deployments("knative-serving").Get(ctx, "activator", metav1.GetOptions{})
 		if err == nil && d.DeletionTimestamp == nil {
@@ -289,13 +294,13 @@ func (l pushOne) leaders(t *testing.T) {
 		return err
 	})
 	l.killLeader(t, second)
-	l.finalize(t, "null")
+	l.setFinalizers(t, "null")
 	l.gone(t, api.Serving, l.Name)
 	l.emptied(t)
 }
 
 // killLeader kills the manager that leads, and waits until another one does.
-func (l pushOne) killLeader(t *testing.T, manager string) {
+func (l directCluster) killLeader(t *testing.T, manager string) {
 	t.Helper()
 	leader := func(ctx context.Context) (string, error) {
 		lease, err := l.hub.kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "knative-addon", metav1.GetOptions{})
@@ -322,8 +327,8 @@ func (l pushOne) killLeader(t *testing.T, manager string) {
 	t.Logf("led by another one after %s", time.Since(start).Round(10*time.Millisecond))
 }
 
-// finalize sets the finalizers of a Deployment on the cluster.
-func (l pushOne) finalize(t *testing.T, finalizers string) {
+// setFinalizers sets the finalizers of a Deployment on the cluster.
+func (l directCluster) setFinalizers(t *testing.T, finalizers string) {
 	t.Helper()
 	_, err := l.kube.AppsV1().Deployments("knative-serving").Patch(t.Context(), "activator", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{})
@@ -351,9 +356,9 @@ spec: {policyName: no-activator, validationActions: [Deny]}
 `
 
 // policy applies or deletes a policy of the cluster that refuses a Deployment, and waits until that is so.
-func (l pushOne) policy(t *testing.T, verb string) {
+func (l directCluster) policy(t *testing.T, verb string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "policy.yaml")
+	file := filepath.Join(kubectlDir(t), "policy.yaml")
 	if err := os.WriteFile(file, []byte(noActivator), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -16,22 +16,22 @@ import (
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// polled has a manager that watches no cluster install, repair, notice what is denied, and lose sight.
-func (l pushOne) polled(t *testing.T) {
+// pollCluster has a manager that watches no cluster install, repair, notice what is denied, and become unreachable.
+func (l directCluster) pollCluster(t *testing.T) {
 	if err := l.Stop(harness.Manager); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.RunManager(t.Context(), harness.Manager+"-polling", "--watched-clusters=0", "--remote-deployments-poll-interval=2s"); err != nil {
 		t.Fatal(err)
 	}
-	l.becomesReady(t, l.Name, api.Serving, kourier())
-	l.repairs(t, l.Name, l.Cluster)
-	l.denied(t)
+	l.installDirectly(t, l.Name, api.Serving, kourier())
+	l.repairDeployment(t, l.Name, l.Cluster)
+	l.denyWatches(t)
 	l.loses(t)
 }
 
-// denied takes the permission to list away from the account.
-func (l pushOne) denied(t *testing.T) {
+// denyWatches takes the permission to list away from the account.
+func (l directCluster) denyWatches(t *testing.T) {
 	t.Helper()
 	const blind = "all-but-list"
 	_, err := l.kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
@@ -43,7 +43,7 @@ func (l pushOne) denied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.mayInstead(t, blind)
+	l.replaceRole(t, blind)
 	eventually(t, "it is told what is denied", time.Minute, func(ctx context.Context) error {
 		s, err := l.read(ctx, api.Serving, l.Name)
 		if err != nil {
@@ -58,12 +58,12 @@ func (l pushOne) denied(t *testing.T) {
 		}
 		return nil
 	})
-	l.mayInstead(t, "cluster-admin")
+	l.replaceRole(t, "cluster-admin")
 	l.ready(t, api.Serving, l.Name)
 }
 
-// mayInstead gives the account another role.
-func (l pushOne) mayInstead(t *testing.T, role string) {
+// replaceRole gives the account another role.
+func (l directCluster) replaceRole(t *testing.T, role string) {
 	t.Helper()
 	if err := l.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -72,13 +72,13 @@ func (l pushOne) mayInstead(t *testing.T, role string) {
 }
 
 // loses stops the cluster, and starts it again.
-func (l pushOne) loses(t *testing.T) {
+func (l directCluster) loses(t *testing.T) {
 	t.Helper()
 	server := l.Name + "-apiserver"
 	if err := l.Stop(server); err != nil {
 		t.Fatal(err)
 	}
-	l.becomes(t, api.Serving, l.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
+	l.becomes(t, api.Serving, l.Name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
 	if err := l.Start(server); err != nil {
 		t.Fatal(err)
 	}

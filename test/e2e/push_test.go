@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -39,38 +40,41 @@ type push struct {
 
 // TestPush installs on clusters that OCM does not manage, through the real plugins.
 func TestPush(t *testing.T) {
-	t.Parallel()
+	startMainStory(t)
 	p := newPush(t, lab.Options{Spokes: 2}, harness.Options{})
 	one, two := p.Spokes[0], p.Spokes[1]
 	p.token(t, "one", one, one.Credential.Token)
 	p.kubeconfig(t, "two", two)
-	t.Run("a resource becomes ready through a plugin that reads a token", func(t *testing.T) { p.becomesReady(t, "one", api.Serving, kourier()) })
-	t.Run("both components share a cluster", func(t *testing.T) { p.becomesReady(t, "one", api.Eventing, map[string]any{"version": "1.23"}) })
-	t.Run("a provider that is not configured is named, until it is", func(t *testing.T) { p.providerAppears(t, "two") })
-	t.Run("nothing is written at rest, nor after a restart", func(t *testing.T) { p.rests(t, one) })
-	t.Run("what somebody changes is undone", func(t *testing.T) { p.repairs(t, "one", one) })
-	t.Run("another profile of the cluster conflicts", func(t *testing.T) { p.otherProfile(t, one) })
-	t.Run("a credential that is refused is told, and one that works is taken at once", func(t *testing.T) { p.credentials(t, "one", one) })
-	t.Run("a cluster that is gone is noticed, and touched by nobody when it is back", func(t *testing.T) { p.goneAndBack(t, "one", one) })
-	t.Run("one component leaves, and the other stays", func(t *testing.T) { p.eventingLeaves(t, "one") })
-	t.Run("a deletion waits for its cluster", func(t *testing.T) { p.deletedWhileAway(t, "one", one) })
-	t.Run("a cluster that never comes back is let go", func(t *testing.T) { p.orphaned(t, "two", two) })
-	t.Run("nobody has told a secret", func(t *testing.T) { p.canary(t, one.Credential.Token) })
+	t.Run("a resource becomes Ready through a plugin that reads a token", func(t *testing.T) { p.installDirectly(t, "one", api.Serving, kourier()) })
+	t.Run("both components share a cluster", func(t *testing.T) { p.installDirectly(t, "one", api.Eventing, map[string]any{"version": "1.23"}) })
+	t.Run("a missing access provider is named", func(t *testing.T) { p.addMissingProvider(t, "two") })
+	t.Run("nothing is written without a change, nor after a restart", func(t *testing.T) { p.checkNoWrites(t, one) })
+	t.Run("a change on the cluster is repaired", func(t *testing.T) { p.repairDeployment(t, "one", one) })
+	t.Run("a second ClusterProfile of the cluster conflicts", func(t *testing.T) { p.conflictByOtherProfile(t, one) })
+	t.Run("a refused credential is reported, and a valid credential is used at once", func(t *testing.T) { p.replaceCredential(t, "one", one) })
+	t.Run("an unreachable cluster is reported, and gets no write after the return", func(t *testing.T) { p.interruptCluster(t, "one", one) })
+	t.Run("the removal of one component keeps the other component", func(t *testing.T) { p.removeEventing(t, "one") })
+	t.Run("a removal waits for the cluster", func(t *testing.T) { p.deleteWhileUnreachable(t, "one", one) })
+	t.Run("a resource of a lost cluster is removed with force-orphan", func(t *testing.T) { p.orphanUnreachable(t, "two", two) })
+	t.Run("no log, Event or status contains a secret", func(t *testing.T) { p.checkNoSecrets(t, one.Credential.Token) })
 }
 
 func newPush(t *testing.T, l lab.Options, opts harness.Options) push {
 	t.Helper()
-	return pushFrom(t, ownLab(t, l), opts)
+	return installDeliveryHub(t, ownLab(t, l), opts)
 }
 
-// pushFrom installs the add-on on the lab's hub.
-func pushFrom(t *testing.T, l *lab.Lab, opts harness.Options) push {
+// installDeliveryHub installs the add-on on the lab's hub.
+func installDeliveryHub(t *testing.T, l *lab.Lab, opts harness.Options) push {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "providers.json")
 	p := push{providers: file}
 	p.Fleet = &harness.Fleet{Lab: l}
 	p.provide(t, "secretreader")
-	opts.Manager = append([]string{"--clusterprofile-provider-file=" + file}, opts.Manager...)
+	if opts.Trusted == nil {
+		opts.Trusted = []string{"blue"}
+	}
+	opts.Manager = append([]string{"--clusterprofile-provider-file=" + file, "--inventory-file=" + inventoryFile(t, labInventories()...)}, opts.Manager...)
 	f, err := harness.Install(t.Context(), l, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +92,33 @@ func pushFrom(t *testing.T, l *lab.Lab, opts harness.Options) push {
 	return p
 }
 
+// labInventories are the namespaces of the tests with all clusters of the lab. The plugins find their Secrets in namespace
+// default, which is that of the lab's kubeconfig.
+func labInventories() []trust.Inventory {
+	var out []trust.Inventory
+	for _, namespace := range []string{"blue", "green", "red", tenantNamespace} {
+		out = append(out, trust.Inventory{
+			Namespace: namespace, SecretNamespace: "default", Providers: []string{trust.Everything}, Servers: []string{"127.0.0.0/8"},
+			Secrets: []string{trust.Everything},
+		})
+	}
+	return out
+}
+
+// inventoryFile writes a file of inventories.
+func inventoryFile(t *testing.T, inventories ...trust.Inventory) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "inventories.json")
+	data, err := json.Marshal(map[string]any{"inventories": inventories})
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // provide writes the file of access providers with these plugins of cluster-inventory-api.
 func (p push) provide(t *testing.T, plugins ...string) {
 	t.Helper()
@@ -95,7 +126,7 @@ func (p push) provide(t *testing.T, plugins ...string) {
 	for _, plugin := range plugins {
 		providers = append(providers, p.provider(plugin))
 	}
-	p.provideAll(t, providers...)
+	p.writeProviderFile(t, providers...)
 }
 
 func (p push) provider(plugin string) map[string]any {
@@ -105,7 +136,7 @@ func (p push) provider(plugin string) map[string]any {
 	}}
 }
 
-func (p push) provideAll(t *testing.T, providers ...any) {
+func (p push) writeProviderFile(t *testing.T, providers ...any) {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"providers": providers})
 	if err == nil {
@@ -116,8 +147,8 @@ func (p push) provideAll(t *testing.T, providers ...any) {
 	}
 }
 
-// profile publishes a ClusterProfile of the cluster with one access provider and what its plugin is told.
-func (p push) profile(t *testing.T, name string, c *lab.Cluster, provider string, extension map[string]any) {
+// publishProfile publishes a ClusterProfile of the cluster with one access provider and what its plugin is told.
+func (p push) publishProfile(t *testing.T, name string, c *lab.Cluster, provider string, extension map[string]any) {
 	t.Helper()
 	profiles := p.hub.dynamic.Resource(profileResource).Namespace(p.namespace)
 	_, err := profiles.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -157,15 +188,15 @@ func (p push) profileStatus(t *testing.T, name string, status map[string]any) {
 // token publishes a profile whose plugin reads a token from a Secret.
 func (p push) token(t *testing.T, name string, c *lab.Cluster, token string) {
 	t.Helper()
-	p.secret(t, name, map[string][]byte{"token": []byte(token)})
-	p.profile(t, name, c, "secretreader", map[string]any{"clusterName": name})
+	p.writeSecret(t, name, map[string][]byte{"token": []byte(token)})
+	p.publishProfile(t, name, c, "secretreader", map[string]any{"clusterName": name})
 }
 
 // kubeconfig publishes a profile whose plugin reads a kubeconfig from a Secret.
 func (p push) kubeconfig(t *testing.T, name string, c *lab.Cluster) {
 	t.Helper()
 	p.kubeconfigSecret(t, name, c)
-	p.profile(t, name, c, "kubeconfig-secretreader", kubeconfigOf(name))
+	p.publishProfile(t, name, c, "kubeconfig-secretreader", kubeconfigOf(name))
 }
 
 func (p push) kubeconfigSecret(t *testing.T, name string, c *lab.Cluster) {
@@ -174,7 +205,7 @@ func (p push) kubeconfigSecret(t *testing.T, name string, c *lab.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.secret(t, name, map[string][]byte{"kubeconfig": kubeconfig})
+	p.writeSecret(t, name, map[string][]byte{"kubeconfig": kubeconfig})
 }
 
 // kubeconfigOf tells the plugin in which Secret a kubeconfig is.
@@ -182,8 +213,8 @@ func kubeconfigOf(secret string) map[string]any {
 	return map[string]any{"name": secret, "key": "kubeconfig", "namespace": "default"}
 }
 
-// secret writes a Secret where the plugins look.
-func (p push) secret(t *testing.T, name string, data map[string][]byte) {
+// writeSecret writes a Secret where the plugins look.
+func (p push) writeSecret(t *testing.T, name string, data map[string][]byte) {
 	t.Helper()
 	secrets := p.hub.kube.CoreV1().Secrets("default")
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
@@ -196,7 +227,7 @@ func (p push) secret(t *testing.T, name string, data map[string][]byte) {
 	}
 }
 
-func (p push) becomesReady(t *testing.T, name string, component api.Component, spec map[string]any) {
+func (p push) installDirectly(t *testing.T, name string, component api.Component, spec map[string]any) {
 	start := time.Now()
 	p.apply(t, component, name, spec)
 	p.ready(t, component, name)
@@ -215,9 +246,9 @@ func (p push) becomesReady(t *testing.T, name string, component api.Component, s
 	}
 }
 
-func (p push) providerAppears(t *testing.T, name string) {
+func (p push) addMissingProvider(t *testing.T, name string) {
 	p.apply(t, api.Serving, name, kourier())
-	message := p.unresolved(t, api.Serving, name, api.ReasonAccessProviderNotConfigured)
+	message := p.awaitUnresolved(t, api.Serving, name, api.ReasonAccessProviderNotConfigured)
 	if !strings.Contains(message, "kubeconfig-secretreader") {
 		t.Errorf("the message does not name the provider: %s", message)
 	}
@@ -225,20 +256,20 @@ func (p push) providerAppears(t *testing.T, name string) {
 	p.ready(t, api.Serving, name)
 }
 
-func (p push) rests(t *testing.T, c *lab.Cluster) {
+func (p push) checkNoWrites(t *testing.T, c *lab.Cluster) {
 	s := connect(t, c)
 	before := specs(t, s)
 	if err := errors.Join(p.Stop(harness.Manager), p.Start(harness.Manager)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(localRest)
-	unrepaired(t, p.team)
+	time.Sleep(localNoWriteTime)
+	checkNoRepairs(t, p.team)
 	if diff := cmp.Diff(before, specs(t, s)); diff != "" {
 		t.Errorf("written at rest:\n%s", diff)
 	}
 }
 
-func (p push) repairs(t *testing.T, name string, c *lab.Cluster) {
+func (p push) repairDeployment(t *testing.T, name string, c *lab.Cluster) {
 	deployments := connect(t, c).kube.AppsV1().Deployments("knative-serving")
 	if err := deployments.Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -254,10 +285,10 @@ func (p push) repairs(t *testing.T, name string, c *lab.Cluster) {
 	event(t, p.team, "DriftRepaired")
 }
 
-func (p push) otherProfile(t *testing.T, c *lab.Cluster) {
+func (p push) conflictByOtherProfile(t *testing.T, c *lab.Cluster) {
 	p.token(t, "alias", c, c.Credential.Token)
 	p.apply(t, api.Serving, "alias", kourier())
-	message := p.unresolved(t, api.Serving, "alias", api.ReasonTargetConflict)
+	message := p.awaitUnresolved(t, api.Serving, "alias", api.ReasonTargetConflict)
 	if !strings.Contains(message, `"blue/one"`) {
 		t.Errorf("the message does not name the other resource: %s", message)
 	}
@@ -268,26 +299,26 @@ func (p push) otherProfile(t *testing.T, c *lab.Cluster) {
 	p.ready(t, api.Serving, "one")
 }
 
-func (p push) credentials(t *testing.T, name string, c *lab.Cluster) {
-	p.secret(t, name, map[string][]byte{"token": []byte("no-token-of-this-cluster")})
+func (p push) replaceCredential(t *testing.T, name string, c *lab.Cluster) {
+	p.writeSecret(t, name, map[string][]byte{"token": []byte("no-token-of-this-cluster")})
 	// What is cached works until it ends or is refused: a restart forgets it.
 	if err := errors.Join(p.Stop(harness.Manager), p.Start(harness.Manager)); err != nil {
 		t.Fatal(err)
 	}
-	got := p.becomes(t, api.Serving, name, state{condition: api.TargetClusterResolved, status: metav1.ConditionFalse})
+	got := p.becomes(t, api.Serving, name, conditionState{condition: api.TargetClusterResolved, status: metav1.ConditionFalse})
 	t.Logf("%s: %s", got.Reason, got.Message)
 	s, err := p.read(t.Context(), api.Serving, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.conditions[api.DeploymentsAvailable].Status != metav1.ConditionTrue || s.conditions[api.Ready].Status == metav1.ConditionTrue {
-		t.Errorf("what was last seen is not kept, or it is Ready: %v", s.conditions)
+		t.Errorf("the last observation is not kept, or it is Ready: %v", s.conditions)
 	}
-	p.secret(t, name, map[string][]byte{"token": []byte(c.Credential.Token)})
+	p.writeSecret(t, name, map[string][]byte{"token": []byte(c.Credential.Token)})
 	p.ready(t, api.Serving, name)
 }
 
-func (p push) goneAndBack(t *testing.T, name string, c *lab.Cluster) {
+func (p push) interruptCluster(t *testing.T, name string, c *lab.Cluster) {
 	s := connect(t, c)
 	before := specs(t, s)
 	for what, away := range map[string]struct{ leave, back func(string) error }{
@@ -298,14 +329,14 @@ func (p push) goneAndBack(t *testing.T, name string, c *lab.Cluster) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			p.becomes(t, api.Serving, name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
+			p.becomes(t, api.Serving, name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
 			t.Logf("noticed after %s", time.Since(start).Round(10*time.Millisecond))
 			last, err := p.read(t.Context(), api.Serving, name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if last.conditions[api.InstallSucceeded].Status != metav1.ConditionTrue || last.conditions[api.Ready].Status == metav1.ConditionTrue {
-				t.Errorf("what was last seen is not kept, or it is Ready: %v", last.conditions)
+				t.Errorf("the last observation is not kept, or it is Ready: %v", last.conditions)
 			}
 			if err := away.back(c.Name + "-apiserver"); err != nil {
 				t.Fatal(err)
@@ -318,7 +349,7 @@ func (p push) goneAndBack(t *testing.T, name string, c *lab.Cluster) {
 	}
 }
 
-func (p push) eventingLeaves(t *testing.T, name string) {
+func (p push) removeEventing(t *testing.T, name string) {
 	if err := p.resources(api.Eventing).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -326,17 +357,17 @@ func (p push) eventingLeaves(t *testing.T, name string) {
 	p.ready(t, api.Serving, name)
 }
 
-func (p push) deletedWhileAway(t *testing.T, name string, c *lab.Cluster) {
+func (p push) deleteWhileUnreachable(t *testing.T, name string, c *lab.Cluster) {
 	if err := p.Stop(c.Name + "-apiserver"); err != nil {
 		t.Fatal(err)
 	}
-	p.becomes(t, api.Serving, name, state{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
+	p.becomes(t, api.Serving, name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClusterStale})
 	if err := p.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got := p.becomes(t, api.Serving, name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	got := p.becomes(t, api.Serving, name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
 	if !strings.Contains(got.Message, api.ForceOrphanAnnotation) {
-		t.Errorf("the message does not say how to let go: %s", got.Message)
+		t.Errorf("the message does not name the annotation: %s", got.Message)
 	}
 	if err := p.Start(c.Name + "-apiserver"); err != nil {
 		t.Fatal(err)
@@ -345,17 +376,17 @@ func (p push) deletedWhileAway(t *testing.T, name string, c *lab.Cluster) {
 	connect(t, c).emptied(t)
 }
 
-func (p push) orphaned(t *testing.T, name string, c *lab.Cluster) {
+func (p push) orphanUnreachable(t *testing.T, name string, c *lab.Cluster) {
 	s := connect(t, c)
 	before := specs(t, s)
 	if err := p.hub.dynamic.Resource(profileResource).Namespace(p.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.unresolved(t, api.Serving, name, api.ReasonClusterProfileNotFound)
+	p.awaitUnresolved(t, api.Serving, name, api.ReasonClusterProfileNotFound)
 	if err := p.resources(api.Serving).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.becomes(t, api.Serving, name, state{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	p.becomes(t, api.Serving, name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.ForceOrphanAnnotation)
 	if _, err := p.resources(api.Serving).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -367,8 +398,8 @@ func (p push) orphaned(t *testing.T, name string, c *lab.Cluster) {
 	}
 }
 
-// canary looks for a secret in everything that the manager has said.
-func (p push) canary(t *testing.T, secret string) {
+// checkNoSecrets looks for a secret in everything that the manager has said.
+func (p push) checkNoSecrets(t *testing.T, secret string) {
 	for _, c := range p.Components() {
 		if c.Name != harness.Manager {
 			continue

@@ -26,14 +26,14 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// unresolved waits until the resource says that its target is not resolved, for that reason.
-func (m team) unresolved(t *testing.T, c api.Component, name, reason string) string {
+// awaitUnresolved waits until the resource says that its target is not resolved, for that reason.
+func (m team) awaitUnresolved(t *testing.T, c api.Component, name, reason string) string {
 	t.Helper()
-	return m.becomes(t, c, name, state{api.TargetClusterResolved, metav1.ConditionFalse, reason}).Message
+	return m.becomes(t, c, name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, reason}).Message
 }
 
-// strategy sets how the component's add-on comes to clusters.
-func (m team) strategy(t *testing.T, c api.Component, strategy string) {
+// setInstallStrategy sets how the component's add-on comes to clusters.
+func (m team) setInstallStrategy(t *testing.T, c api.Component, strategy string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"installStrategy":%s}}`, strategy)
 	_, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Patch(t.Context(), c.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -55,13 +55,13 @@ func (m team) addOn(ctx context.Context, t *testing.T, c api.Component, cluster 
 	return a
 }
 
-// conflicts has several who want Eventing on one cluster, one after the other. In the end it belongs to rival.
-func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
+// checkConflict requests Eventing on one cluster for several owners, one after the other. At the end, the resource of second owns the add-on.
+func checkConflict(t *testing.T, first, second team, c *lab.Cluster) {
 	const placements = `{"type":"Placements","placements":[{"namespace":"default","name":"none"}]}`
 	const manual = `{"type":"Manual","placements":null}`
-	first.strategy(t, api.Eventing, placements)
+	first.setInstallStrategy(t, api.Eventing, placements)
 	first.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
-	if m := first.unresolved(t, api.Eventing, c.Name, api.ReasonPlacementManaged); !strings.Contains(m, "knative-eventing") {
+	if m := first.awaitUnresolved(t, api.Eventing, c.Name, api.ReasonPlacementManaged); !strings.Contains(m, "knative-eventing") {
 		t.Errorf("the message is %q", m)
 	}
 	if a := first.addOn(t.Context(), t, api.Eventing, c.Name); a != nil {
@@ -69,44 +69,44 @@ func conflicts(t *testing.T, first, rival team, c *lab.Cluster) {
 	}
 
 	// Enabled before the strategy allows the resource to do the same.
-	first.strategy(t, api.Eventing, manual)
+	first.setInstallStrategy(t, api.Eventing, manual)
 	first.ready(t, api.Eventing, c.Name)
 
 	// Another namespace has another ClusterProfile of the same cluster.
-	rival.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
-	if m := rival.unresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict); !strings.Contains(m, first.namespace+"/"+c.Name) {
+	second.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
+	if m := second.awaitUnresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict); !strings.Contains(m, first.namespace+"/"+c.Name) {
 		t.Errorf("the message %q does not say whose the cluster is", m)
 	}
 	before := first.addOn(t.Context(), t, api.Eventing, c.Name)
-	if err := rival.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+	if err := second.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	rival.gone(t, api.Eventing, c.Name)
+	second.gone(t, api.Eventing, c.Name)
 	if after := first.addOn(t.Context(), t, api.Eventing, c.Name); after == nil || after.UID != before.UID || after.Generation != before.Generation || after.DeletionTimestamp != nil {
 		t.Errorf("deleting the one that lost has touched the add-on: %v", after)
 	}
 	first.ready(t, api.Eventing, c.Name)
 
 	// It takes over when the first is gone.
-	rival.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
-	rival.unresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict)
+	second.apply(t, api.Eventing, c.Name, map[string]any{"version": "1.23"})
+	second.awaitUnresolved(t, api.Eventing, c.Name, api.ReasonTargetConflict)
 	if err := first.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	first.gone(t, api.Eventing, c.Name)
-	rival.ready(t, api.Eventing, c.Name)
-	if a := rival.addOn(t.Context(), t, api.Eventing, c.Name); a == nil || a.UID == before.UID {
+	second.ready(t, api.Eventing, c.Name)
+	if a := second.addOn(t.Context(), t, api.Eventing, c.Name); a == nil || a.UID == before.UID {
 		t.Errorf("the add-on is %v, want a new one", a)
 	}
 }
 
-// enabledByUser has a resource for a cluster whose add-on a user has enabled.
-func enabledByUser(t *testing.T, m team, c *lab.Cluster) {
+// enableByUser has a resource for a cluster whose add-on a user has enabled.
+func enableByUser(t *testing.T, m team, c *lab.Cluster) {
 	if err := m.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{c.Name}); err != nil {
 		t.Fatal(err)
 	}
 	m.apply(t, api.Serving, c.Name, kourier())
-	if message := m.unresolved(t, api.Serving, c.Name, api.ReasonTargetConflict); !strings.Contains(message, "clusteradm addon disable") {
+	if message := m.awaitUnresolved(t, api.Serving, c.Name, api.ReasonTargetConflict); !strings.Contains(message, "clusteradm addon disable") {
 		t.Errorf("the message %q does not say how to go on", message)
 	}
 	if a := m.addOn(t.Context(), t, api.Serving, c.Name); a == nil || len(a.Spec.Configs) != 0 || a.Annotations[api.InstalledForAnnotation] != "" {
@@ -124,8 +124,8 @@ func enabledByUser(t *testing.T, m team, c *lab.Cluster) {
 
 var clusterProfiles = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}
 
-// forged has profiles that lead to a managed cluster by their looks only. None may make an add-on.
-func forged(t *testing.T, bound team, c *lab.Cluster) {
+// forgeProfile has profiles that lead to a managed cluster by their looks only. None may make an add-on.
+func forgeProfile(t *testing.T, bound team, c *lab.Cluster) {
 	mallory := team{Fleet: bound.Fleet, namespace: "mallory", configs: bound.configs}
 	if _, err := mallory.Command(t.Context(), "kubectl", "create", "namespace", mallory.namespace); err != nil {
 		t.Fatal(err)
@@ -191,15 +191,15 @@ func forged(t *testing.T, bound team, c *lab.Cluster) {
 	}
 }
 
-// revoked takes consent away from a team whose Eventing is installed, and gives it back.
-func revoked(t *testing.T, m team, c *lab.Cluster) {
+// revokeBinding takes consent away from a team whose Eventing is installed, and gives it back.
+func revokeBinding(t *testing.T, m team, c *lab.Cluster) {
 	m.ready(t, api.Eventing, c.Name)
 	before := m.payload(t, api.Eventing, c.Name)
 	if _, err := m.Command(t.Context(), "clusteradm", "clusterset", "unbind", "default", "--namespace", m.namespace); err != nil {
 		t.Fatal(err)
 	}
-	m.becomes(t, api.Eventing, c.Name, state{api.TargetClusterResolved, metav1.ConditionFalse, ""})
-	kept := m.becomes(t, api.Eventing, c.Name, state{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
+	m.becomes(t, api.Eventing, c.Name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, ""})
+	kept := m.becomes(t, api.Eventing, c.Name, conditionState{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
 	if kept.Status != metav1.ConditionTrue {
 		t.Errorf("what was last seen is lost: %v", kept)
 	}
@@ -228,8 +228,8 @@ func revoked(t *testing.T, m team, c *lab.Cluster) {
 	}
 }
 
-// operatorOnHub has the Knative Operator's Deployment on the hub for a while.
-func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
+// runOperatorOnHub has the Knative Operator's Deployment on the hub for a while.
+func runOperatorOnHub(t *testing.T, m team, c *lab.Cluster) {
 	m.ready(t, api.Serving, c.Name)
 	hub := connect(t, m.Hub)
 	labels := map[string]string{"name": "knative-operator"}
@@ -260,14 +260,9 @@ func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
 	if e := event(t, m, api.ReasonConflict); !strings.Contains(e.Message, "knative-operator/knative-operator") {
 		t.Errorf("the Event says %q", e.Message)
 	}
-	// What was said last stays; a new resource gets neither finalizer nor status nor pin.
-	before, err := m.read(t.Context(), api.Serving, c.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before.conditions[api.Ready].Status != metav1.ConditionTrue {
-		t.Errorf("the resource was written to: %v", before.conditions)
-	}
+	// The resource that was Ready says so too; a new resource gets neither finalizer nor pin.
+	conflict := conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonConflict}
+	m.becomes(t, api.Serving, c.Name, conflict)
 	other := m.Managed[1].Name
 	m.apply(t, api.Serving, other, map[string]any{})
 	eventually(t, "an Event for the new resource", time.Minute, func(ctx context.Context) error {
@@ -277,11 +272,12 @@ func operatorOnHub(t *testing.T, m team, c *lab.Cluster) {
 		}
 		return err
 	})
+	m.becomes(t, api.Serving, other, conflict)
 	u, err := m.resources(api.Serving).Get(t.Context(), other, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, reported := u.Object["status"]; reported || len(u.GetFinalizers()) > 0 || len(u.GetAnnotations()) > 0 {
+	if len(u.GetFinalizers()) > 0 || len(u.GetAnnotations()) > 0 {
 		t.Errorf("the resource was written to: %v", u.Object)
 	}
 	if err := m.resources(api.Serving).Delete(t.Context(), other, metav1.DeleteOptions{}); err != nil {

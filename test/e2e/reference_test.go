@@ -28,15 +28,11 @@ func ownFleet(t *testing.T, opts lab.Options, managerArgs ...string) *harness.Fl
 	t.Helper()
 	opts.Log = os.Stderr
 	l := ownLab(t, opts)
-	f, err := harness.Install(t.Context(), l, harness.Options{Manager: managerArgs})
+	f, err := harness.Install(t.Context(), l, harness.Options{Manager: managerArgs, Trusted: []string{"blue"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the end of the manager's log:\n%s", f.LogTail(harness.Manager))
-		}
-	})
+	logManagerOnFailure(t, f)
 	return f
 }
 
@@ -113,15 +109,15 @@ func (m team) read(ctx context.Context, c api.Component, name string) (seen, err
 	return out, nil
 }
 
-// state is what a condition should be; an empty reason is any.
-type state struct {
+// conditionState is what a condition should be; an empty reason is any.
+type conditionState struct {
 	condition string
 	status    metav1.ConditionStatus
 	reason    string
 }
 
 // becomes waits until a condition of the resource, and of its present generation, is as wanted.
-func (m team) becomes(t *testing.T, c api.Component, name string, want state) metav1.Condition {
+func (m team) becomes(t *testing.T, c api.Component, name string, want conditionState) metav1.Condition {
 	t.Helper()
 	var got metav1.Condition
 	eventually(t, fmt.Sprintf("%s %s/%s is %v", c.Kind(), m.namespace, name, want), 3*time.Minute,
@@ -141,35 +137,42 @@ func (m team) becomes(t *testing.T, c api.Component, name string, want state) me
 
 func (m team) ready(t *testing.T, c api.Component, name string) {
 	t.Helper()
-	m.becomes(t, c, name, state{api.Ready, metav1.ConditionTrue, ""})
+	m.becomes(t, c, name, conditionState{api.Ready, metav1.ConditionTrue, ""})
 }
 
-// TestReference is the life of a KnativeServing with spec.clusterProfileRef.
+// TestReference is the life of a KnativeServing with spec.clusterProfileRef. While its cluster has to be at rest, the other
+// cluster has stories.
 func TestReference(t *testing.T) {
-	t.Parallel()
+	startMainStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})
-	blue := newTeam(t, f, "blue")
-	one := f.Managed[0].Name
+	blue, green := newTeam(t, f, "blue"), newTeam(t, f, "green")
+	one, two := f.Managed[0], f.Managed[1]
 
-	green := newTeam(t, f, "green")
-	two := f.Managed[1]
+	t.Run("a missing kind is reported, and a removal leaves nothing", func(t *testing.T) { lacking(t, blue, one) })
+	t.Run("a resource becomes Ready", func(t *testing.T) { installReference(t, blue, one.Name) })
+	rested := watchNoWrites(t, blue, api.Serving, one.Name)
+	t.Run("a forged ClusterProfile resolves to no cluster", func(t *testing.T) { forgeProfile(t, green, two) })
+	t.Run("the oldest resource owns the cluster", func(t *testing.T) { checkConflict(t, blue, green, two) })
+	t.Run("an add-on of a user is unchanged", func(t *testing.T) { enableByUser(t, green, two) })
+	t.Run("a revoked binding stops updates and removes nothing", func(t *testing.T) { revokeBinding(t, green, two) })
+	t.Run("a fleet configuration counts its add-ons", func(t *testing.T) { fleetConfiguration(t, blue, two) })
+	t.Run("nothing is written without a change", rested)
+	t.Run("the Knative Operator on the hub is reported and keeps its resources", func(t *testing.T) { runOperatorOnHub(t, blue, one) })
+	t.Run("a ManagedCluster that is deleted first blocks no removal", func(t *testing.T) { deleteManagedClusterFirst(t, green, two) })
+}
 
-	t.Run("a fleet configuration counts who uses it", func(t *testing.T) { fleetConfiguration(t, blue, two) })
-	t.Run("what the cluster lacks is told, and nothing is left of it", func(t *testing.T) { lacking(t, blue, f.Managed[0]) })
-	t.Run("it becomes ready", func(t *testing.T) { becomesReady(t, blue, one) })
-	rested := watchRest(t, blue, api.Serving, one)
-	t.Run("a profile that only looks right leads nowhere", func(t *testing.T) { forged(t, green, two) })
-	t.Run("the oldest of several has the cluster", func(t *testing.T) { conflicts(t, blue, green, two) })
-	t.Run("what a user enabled is left alone", func(t *testing.T) { enabledByUser(t, green, two) })
-	t.Run("consent that is revoked stops updates and removes nothing", func(t *testing.T) { revoked(t, green, two) })
-	t.Run("nothing is written at rest", rested)
-	t.Run("the Knative Operator on the hub is told of and left its resources", func(t *testing.T) { operatorOnHub(t, blue, f.Managed[0]) })
-	t.Run("an object that the cluster refuses is named with the cause", func(t *testing.T) { denied(t, blue, f.Managed[0]) })
-	t.Run("a workload that cannot run is named", func(t *testing.T) { unavailable(t, blue, f.Managed[0]) })
-	t.Run("a cluster out of sight keeps what was seen", func(t *testing.T) { outOfSight(t, blue, f.Managed[0]) })
-	t.Run("a resource that is deleted while the cluster is away waits", func(t *testing.T) { deletedWhileAway(t, blue, f.Managed[0]) })
-	t.Run("a resource is let go by force", func(t *testing.T) { orphaned(t, blue, f.Managed[0]) })
-	t.Run("a ManagedCluster that is deleted first leaves nothing stuck", func(t *testing.T) { clusterDeletedFirst(t, green, two) })
+// TestReferenceFaults is about a KnativeServing with spec.clusterProfileRef whose cluster refuses objects, or is away.
+func TestReferenceFaults(t *testing.T) {
+	startRestStory(t)
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	blue, one := newTeam(t, f, "blue"), f.Managed[0]
+	installReference(t, blue, one.Name)
+
+	t.Run("a refused object is named with the cause", func(t *testing.T) { denyConfigMap(t, blue, one) })
+	t.Run("an unavailable workload is named", func(t *testing.T) { unavailable(t, blue, one) })
+	t.Run("a resource of an unreachable cluster keeps the last observation", func(t *testing.T) { loseCluster(t, blue, one) })
+	t.Run("the removal from an unreachable cluster waits", func(t *testing.T) { deleteWhileUnreachable(t, blue, one) })
+	t.Run("a resource is deleted with force-orphan", func(t *testing.T) { deleteWithForceOrphan(t, blue, one) })
 }
 
 // fleetConfiguration enables Serving with the chart's default, which tells of it, and disables it.
@@ -201,18 +204,18 @@ func fleetConfiguration(t *testing.T, m team, c *lab.Cluster) {
 // lacking installs with Knative's default ingress, Istio, which is not on the cluster.
 func lacking(t *testing.T, m team, c *lab.Cluster) {
 	m.apply(t, api.Serving, c.Name, map[string]any{"version": "1.23"})
-	missing := m.becomes(t, api.Serving, c.Name, state{api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing})
+	missing := m.becomes(t, api.Serving, c.Name, conditionState{api.DependenciesInstalled, metav1.ConditionFalse, api.ReasonKindMissing})
 	if want := "PeerAuthentication knative-serving/webhook"; !strings.Contains(missing.Message, want) {
 		t.Errorf("%s says %q, want it to name %q", missing.Type, missing.Message, want)
 	}
-	failed := m.becomes(t, api.Serving, c.Name, state{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	failed := m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
 	for _, want := range []string{"Gateway knative-serving/knative-ingress-gateway", `namespaces "istio-system" not found`} {
 		if !strings.Contains(failed.Message, want) {
 			t.Errorf("%s says %q, want it to name %q", failed.Type, failed.Message, want)
 		}
 	}
 	// What can run does, so that there is something to remove.
-	m.becomes(t, api.Serving, c.Name, state{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
+	m.becomes(t, api.Serving, c.Name, conditionState{api.DeploymentsAvailable, metav1.ConditionTrue, api.ReasonWorkloadsAvailable})
 	m.remove(t, api.Serving, c)
 }
 
@@ -224,7 +227,7 @@ func kourier() map[string]any {
 	}
 }
 
-func becomesReady(t *testing.T, m team, cluster string) {
+func installReference(t *testing.T, m team, cluster string) {
 	m.apply(t, api.Serving, cluster, kourier())
 	m.ready(t, api.Serving, cluster)
 	s, err := m.read(t.Context(), api.Serving, cluster)
@@ -264,9 +267,7 @@ func (m team) remove(t *testing.T, c api.Component, cluster *lab.Cluster) {
 		t.Fatal(err)
 	}
 	m.gone(t, c, cluster.Name)
-	if left := leftovers(t, connect(t, cluster)); len(left) > 0 {
-		t.Errorf("left on %s: %s", cluster.Name, strings.Join(left, ", "))
-	}
+	connect(t, cluster).emptied(t)
 }
 
 // gone waits until the resource is.

@@ -20,17 +20,16 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// TestRepair deletes and scales a workload by hand. The work agent must be asked to apply again, so that nobody waits for
+// repairWorkloads deletes and scales a workload by hand. The work agent must be asked to apply again, so that nobody waits for
 // its resync.
-func TestRepair(t *testing.T) {
-	f := fleet(t)
+func repairWorkloads(t *testing.T, f *harness.Fleet) {
 	cluster := f.Managed[1]
 	enabled(t, f, []api.Component{api.Serving}, cluster)
 	deployments := connect(t, cluster).kube.AppsV1().Deployments("knative-serving")
 
 	t.Run("a deleted Deployment", func(t *testing.T) {
 		var deleted types.UID
-		repaired(t, f, cluster, func(ctx context.Context) error {
+		awaitRepair(t, f, cluster, func(ctx context.Context) error {
 			d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -46,7 +45,7 @@ func TestRepair(t *testing.T) {
 		})
 	})
 	t.Run("a scaled Deployment", func(t *testing.T) {
-		repaired(t, f, cluster, func(ctx context.Context) error {
+		awaitRepair(t, f, cluster, func(ctx context.Context) error {
 			scale, err := deployments.GetScale(ctx, "autoscaler", metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -64,22 +63,22 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// repaired changes something on a cluster and waits until it is as before. The agent's resync, which is frequent in these
+// awaitRepair changes something on a cluster and waits until it is as before. The agent's resync, which is frequent in these
 // tests, may come first; then the change is made again, until it was the agent that was asked.
-func repaired(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored func(context.Context) error) {
+func awaitRepair(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored func(context.Context) error) {
 	t.Helper()
 	const most = 5
 	for range most {
 		available(t, f, []api.Component{api.Serving}, c)
-		atRest(t, f, c)
-		asked, start := repairs(t, f, c), time.Now()
+		awaitIdleAgent(t, f, c)
+		asked, start := repairRequests(t, f, c), time.Now()
 		if err := change(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the change is undone", time.Minute, restored)
 		// The Event comes a moment later, and the label may be gone by then: addon-framework takes it away when it has
 		// something of its own to change.
-		if !slices.Equal(repairs(t, f, c), asked) {
+		if !slices.Equal(repairRequests(t, f, c), asked) {
 			t.Logf("undone after %s", time.Since(start).Round(10*time.Millisecond))
 			return
 		}
@@ -87,9 +86,9 @@ func repaired(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored f
 	t.Errorf("the agent was not asked to repair any of %d changes", most)
 }
 
-// atRest waits until the agent writes nothing about Serving. As long as it does, such as while a Job is not complete, each of its
+// awaitIdleAgent waits until the agent writes nothing about Serving. As long as it does, such as while a Job is not complete, each of its
 // writes has it apply everything again, and it undoes any change before it tells of it.
-func atRest(t *testing.T, f *harness.Fleet, c *lab.Cluster) {
+func awaitIdleAgent(t *testing.T, f *harness.Fleet, c *lab.Cluster) {
 	t.Helper()
 	const rest = 3 * time.Second
 	last, since := "", time.Now()
@@ -122,8 +121,8 @@ func payload(ctx context.Context, f *harness.Fleet, c *lab.Cluster) (*workv1.Man
 	return &list.Items[0], nil
 }
 
-// repairs tells of the times that the agent was asked to repair Serving: by the label of the payload and by Events.
-func repairs(t *testing.T, f *harness.Fleet, c *lab.Cluster) []string {
+// repairRequests tells of the times that the agent was asked to repair Serving: by the label of the payload and by Events.
+func repairRequests(t *testing.T, f *harness.Fleet, c *lab.Cluster) []string {
 	t.Helper()
 	p, err := payload(t.Context(), f, c)
 	if err != nil {

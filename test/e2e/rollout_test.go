@@ -22,7 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -33,40 +33,40 @@ const marker = "7777s"
 // TestRollout changes a configuration in place while OCM rolls out to one cluster at a time, and goes back. Works are watched
 // from the beginning to the end: no cluster may ever have a spec that OCM has not given it.
 func TestRollout(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	// Without a lease that a killed manager would keep for a while.
 	f := ownFleet(t, lab.Options{ManagedClusters: 6, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
-	m.place(t)
+	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
-	m.strategy(t, api.Serving, fmt.Sprintf(
+	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(
 		`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"3s"}}}]}`,
 		m.namespace, placementName))
 
 	before := m.specHash(t)
-	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.completed(before, len(f.Managed)))
+	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.checkCompleted(before, len(f.Managed)))
 	w := watchWaves(t, m, before)
 	m.patchDefault(t, fmt.Sprintf(`{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, marker))
 	after := m.specHash(t)
 	if after == before {
 		t.Fatal("the change has no hash of its own")
 	}
-	eventually(t, "two clusters have the new spec", 5*time.Minute, w.carrying(after, 2))
-	m.restart(t)
-	if n := w.count(after); n == len(f.Managed) {
+	eventually(t, "two clusters have the new spec", 5*time.Minute, w.checkCarrying(after, 2))
+	m.replaceManager(t)
+	if n := w.countClusters(after); n == len(f.Managed) {
 		t.Error("the manager was restarted too late to prove anything")
 	}
-	eventually(t, "all clusters have completed the new spec", 15*time.Minute, m.completed(after, len(f.Managed)))
-	w.proven(t)
+	eventually(t, "all clusters have completed the new spec", 15*time.Minute, m.checkCompleted(after, len(f.Managed)))
+	w.checkObserved(t)
 
-	t.Run("a paused cluster stays as it is while the others go back", func(t *testing.T) { pausedRollback(t, m, w, before, after) })
-	w.proven(t)
+	t.Run("a paused cluster is unchanged during a rollback of the other clusters", func(t *testing.T) { pausedRollback(t, m, w, before, after) })
+	w.checkObserved(t)
 }
 
-func pausedRollback(t *testing.T, m team, w *waves, before, after string) {
+func pausedRollback(t *testing.T, m team, w *specWatch, before, after string) {
 	last := m.Managed[len(m.Managed)-1]
 	m.annotate(t, last, api.PausedAnnotation, "true")
-	untouched := generations(t, m.Fleet, last)
+	untouched := workGenerations(t, m.Fleet, last)
 	m.patchDefault(t, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RollbackAnnotation, before))
 	eventually(t, "the resource has the first spec again and no annotation", time.Minute, func(ctx context.Context) error {
 		u, err := m.readDefault(ctx)
@@ -79,7 +79,7 @@ func pausedRollback(t *testing.T, m team, w *waves, before, after string) {
 		}
 		return nil
 	})
-	eventually(t, "the other clusters go back", 15*time.Minute, m.completed(before, len(m.Managed)-1))
+	eventually(t, "the other clusters go back", 15*time.Minute, m.checkCompleted(before, len(m.Managed)-1))
 	eventually(t, "the rollout has come to the paused cluster", time.Minute, func(ctx context.Context) error {
 		c, err := manifestApplied(ctx, m.Fleet, last)
 		if err != nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "paused by annotation") {
@@ -87,16 +87,16 @@ func pausedRollback(t *testing.T, m team, w *waves, before, after string) {
 		}
 		return nil
 	})
-	if n := w.count(after); n != 1 {
+	if n := w.countClusters(after); n != 1 {
 		t.Errorf("%d clusters have the changed spec, want the paused one", n)
 	}
-	for name, generation := range generations(t, m.Fleet, last) {
+	for name, generation := range workGenerations(t, m.Fleet, last) {
 		if untouched[name] != generation {
 			t.Errorf("work %s of the paused cluster went from generation %d to %d", name, untouched[name], generation)
 		}
 	}
 	m.annotate(t, last, api.PausedAnnotation, "false")
-	eventually(t, "the paused cluster follows", 5*time.Minute, m.completed(before, len(m.Managed)))
+	eventually(t, "the paused cluster follows", 5*time.Minute, m.checkCompleted(before, len(m.Managed)))
 }
 
 func (m team) readDefault(ctx context.Context) (*unstructured.Unstructured, error) {
@@ -131,8 +131,8 @@ func hashOf(u *unstructured.Unstructured) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256(spec)), err
 }
 
-// specsOf is which specs a cluster is to have and has completed.
-func (m team) specsOf(ctx context.Context, cluster string) (desired, completed string, err error) {
+// specHashesOf is which specs a cluster is to have and has completed.
+func (m team) specHashesOf(ctx context.Context, cluster string) (desired, completed string, err error) {
 	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
 	if err != nil {
 		return "", "", err
@@ -151,12 +151,12 @@ func (m team) specsOf(ctx context.Context, cluster string) (desired, completed s
 	return desired, completed, nil
 }
 
-// completed tells whether that many clusters are to have the spec, and have completed it.
-func (m team) completed(hash string, want int) func(ctx context.Context) error {
+// checkCompleted tells whether that many clusters are to have the spec, and have completed it.
+func (m team) checkCompleted(hash string, want int) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		var missing []string
 		for _, c := range m.Managed {
-			desired, completed, err := m.specsOf(ctx, c.Name)
+			desired, completed, err := m.specHashesOf(ctx, c.Name)
 			if err != nil {
 				return err
 			}
@@ -171,9 +171,9 @@ func (m team) completed(hash string, want int) func(ctx context.Context) error {
 	}
 }
 
-// waves watches which spec each cluster's works carry.
-type waves struct {
-	observed
+// specWatch watches which spec each cluster's works carry.
+type specWatch struct {
+	watchedViolations
 
 	m             team
 	before, after string            // hashes of the specs without and with the marker
@@ -184,17 +184,23 @@ type waves struct {
 }
 
 // watchWaves begins to watch clusters that have the spec with the hash before.
-func watchWaves(t *testing.T, m team, before string) *waves {
+func watchWaves(t *testing.T, m team, before string) *specWatch {
 	t.Helper()
-	w := &waves{m: m, before: before, payload: map[string]string{}, digest: map[string]string{}, digestOf: map[string]string{}}
-	w.follow(t, func(ctx context.Context) (watch.Interface, error) {
-		return m.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
-	}, w.see)
-	eventually(t, "the watch shows every cluster", time.Minute, w.carrying(before, len(m.Managed)))
+	w := newSpecWatch(m, before)
+	w.followWatch(t, w.start, w.see)
+	eventually(t, "the watch shows every cluster", time.Minute, w.checkCarrying(before, len(m.Managed)))
 	return w
 }
 
-func (w *waves) see(ctx context.Context, e watch.Event) {
+func newSpecWatch(m team, before string) *specWatch {
+	return &specWatch{m: m, before: before, payload: map[string]string{}, digest: map[string]string{}, digestOf: map[string]string{}}
+}
+
+func (w *specWatch) start(ctx context.Context) (watch.Interface, error) {
+	return w.m.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
+}
+
+func (w *specWatch) see(ctx context.Context, e watch.Event) {
 	o, ok := e.Object.(*workv1.ManifestWork)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,14 +208,14 @@ func (w *waves) see(ctx context.Context, e watch.Event) {
 	case e.Type == watch.Error:
 		w.violations = append(w.violations, fmt.Sprintf("the watch has failed: %v", e.Object))
 	case !ok:
-	case o.Name == work.FoundationName(api.Serving):
-		w.seeFoundation(ctx, o)
-	case o.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && o.Name != work.GateName(api.Serving):
-		w.seePayload(ctx, o)
+	case o.Name == manifestwork.FoundationName(api.Serving):
+		w.observeFoundation(ctx, o)
+	case o.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && o.Name != manifestwork.GateName(api.Serving):
+		w.observePayload(ctx, o)
 	}
 }
 
-func (w *waves) seePayload(ctx context.Context, o *workv1.ManifestWork) {
+func (w *specWatch) observePayload(ctx context.Context, o *workv1.ManifestWork) {
 	marked := slices.ContainsFunc(o.Spec.Workload.Manifests, func(m workv1.Manifest) bool { return bytes.Contains(m.Raw, []byte(marker)) })
 	cluster, was := o.Namespace, w.payload[o.Namespace]
 	if was == "" && !marked { // the first look
@@ -220,7 +226,7 @@ func (w *waves) seePayload(ctx context.Context, o *workv1.ManifestWork) {
 		return
 	}
 	w.changes++
-	desired := w.desired(ctx, cluster)
+	desired := w.desiredSpec(ctx, cluster)
 	if marked && w.after == "" {
 		w.after = desired
 	}
@@ -232,11 +238,11 @@ func (w *waves) seePayload(ctx context.Context, o *workv1.ManifestWork) {
 		w.violations = append(w.violations, fmt.Sprintf("%s has the spec %.8s (changed: %t) and is to have %.8s", cluster, carried, marked, desired))
 	}
 	w.payload[cluster] = carried
-	w.oneAtATime(ctx, carried)
+	w.checkOneAtATime(ctx, carried)
 }
 
-// seeFoundation holds that a foundation changes with its cluster's spec too; it has a digest of the whole bundle.
-func (w *waves) seeFoundation(ctx context.Context, o *workv1.ManifestWork) {
+// observeFoundation holds that a foundation changes with its cluster's spec too; it has a digest of the whole bundle.
+func (w *specWatch) observeFoundation(ctx context.Context, o *workv1.ManifestWork) {
 	digest := o.Annotations[api.DigestAnnotation]
 	was := w.digest[o.Namespace]
 	if digest == was {
@@ -245,7 +251,7 @@ func (w *waves) seeFoundation(ctx context.Context, o *workv1.ManifestWork) {
 	w.digest[o.Namespace] = digest
 	desired := w.before
 	if was != "" {
-		desired = w.desired(ctx, o.Namespace)
+		desired = w.desiredSpec(ctx, o.Namespace)
 	}
 	if known := w.digestOf[desired]; known != "" && known != digest {
 		w.violations = append(w.violations, fmt.Sprintf("%s has a foundation of another spec than %.8s, which it is to have", o.Namespace, desired))
@@ -253,18 +259,22 @@ func (w *waves) seeFoundation(ctx context.Context, o *workv1.ManifestWork) {
 	w.digestOf[desired] = digest
 }
 
-func (w *waves) desired(ctx context.Context, cluster string) string {
-	desired, _, err := w.m.specsOf(ctx, cluster)
+func (w *specWatch) desiredSpec(ctx context.Context, cluster string) string {
+	desired, _, err := w.m.specHashesOf(ctx, cluster)
+	for deadline := time.Now().Add(time.Minute); err != nil && ctx.Err() == nil && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond) // the API server may have stopped after the watch has shown the work
+		desired, _, err = w.m.specHashesOf(ctx, cluster)
+	}
 	if err != nil && ctx.Err() == nil {
 		w.violations = append(w.violations, fmt.Sprintf("cannot read the add-on of %s: %v", cluster, err))
 	}
 	return desired
 }
 
-func (w *waves) oneAtATime(ctx context.Context, hash string) {
+func (w *specWatch) checkOneAtATime(ctx context.Context, hash string) {
 	var moving []string
 	for _, c := range w.m.Managed {
-		if desired, completed, err := w.m.specsOf(ctx, c.Name); err == nil && desired == hash && completed != hash {
+		if desired, completed, err := w.m.specHashesOf(ctx, c.Name); err == nil && desired == hash && completed != hash {
 			moving = append(moving, c.Name)
 		}
 	}
@@ -273,7 +283,7 @@ func (w *waves) oneAtATime(ctx context.Context, hash string) {
 	}
 }
 
-func (w *waves) count(hash string) int {
+func (w *specWatch) countClusters(hash string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
@@ -285,19 +295,19 @@ func (w *waves) count(hash string) int {
 	return n
 }
 
-func (w *waves) carrying(hash string, want int) func(context.Context) error {
+func (w *specWatch) checkCarrying(hash string, want int) func(context.Context) error {
 	return func(context.Context) error {
-		if n := w.count(hash); n < want {
+		if n := w.countClusters(hash); n < want {
 			return fmt.Errorf("%d clusters have it, want %d", n, want)
 		}
 		return nil
 	}
 }
 
-// proven holds what the watch has seen so far.
-func (w *waves) proven(t *testing.T) {
+// checkObserved holds what the watch has seen so far.
+func (w *specWatch) checkObserved(t *testing.T) {
 	t.Helper()
-	w.clean(t)
+	w.checkNoViolations(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.changes < len(w.m.Managed) {

@@ -24,7 +24,7 @@ import (
 
 // TestScores is about workloads that are placed where Knative is.
 func TestScores(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "scheduling")
 	with := f.Managed[:2] // cluster3 stays without Knative
@@ -52,18 +52,18 @@ func TestScores(t *testing.T) {
 		}}},
 	})
 
-	t.Run("a cluster claims what it runs", func(t *testing.T) { m.claimed(t, with[0]) })
-	t.Run("Knative that runs has full scores", func(t *testing.T) { m.scored(t, with...) })
-	m.placed(t, "by-claim", with...)
-	m.placed(t, "by-label", with...)
-	t.Run("Placements move when Knative fails", func(t *testing.T) { m.fails(t, with) })
-	t.Run("what is disabled is claimed no more", func(t *testing.T) {
+	t.Run("a cluster claims its versions of Knative", func(t *testing.T) { m.checkClaims(t, with[0]) })
+	t.Run("an available Knative has full scores", func(t *testing.T) { m.awaitFullScores(t, with...) })
+	m.awaitPlacement(t, "by-claim", with...)
+	m.awaitPlacement(t, "by-label", with...)
+	t.Run("Placements avoid a cluster with a failed Knative", func(t *testing.T) { m.breakKnative(t, with) })
+	t.Run("a disabled add-on is not claimed", func(t *testing.T) {
 		if err := m.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{with[0].Name}); err != nil {
 			t.Fatal(err)
 		}
-		m.placed(t, "by-claim", with[1])
-		m.placed(t, "by-label", with[1])
-		m.placed(t, "by-score", with[1])
+		m.awaitPlacement(t, "by-claim", with[1])
+		m.awaitPlacement(t, "by-label", with[1])
+		m.awaitPlacement(t, "by-score", with[1])
 		eventually(t, "the scores are gone", 2*time.Minute, func(ctx context.Context) error {
 			_, err := m.Clusters.ClusterV1alpha1().AddOnPlacementScores(with[0].Name).Get(ctx, api.ScoresName, metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {
@@ -84,8 +84,8 @@ func (m team) selectBy(t *testing.T, name string, spec clusterv1beta1.PlacementS
 	}
 }
 
-// decided are the clusters that a Placement selects, sorted.
-func (m team) decided(ctx context.Context, placement string) ([]string, error) {
+// placementDecisions are the clusters that a Placement selects, sorted.
+func (m team) placementDecisions(ctx context.Context, placement string) ([]string, error) {
 	list, err := m.Clusters.ClusterV1beta1().PlacementDecisions(m.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: clusterv1beta1.PlacementLabel + "=" + placement,
 	})
@@ -102,8 +102,8 @@ func (m team) decided(ctx context.Context, placement string) ([]string, error) {
 	return out, nil
 }
 
-// placed waits until a Placement selects exactly these clusters.
-func (m team) placed(t *testing.T, placement string, clusters ...*lab.Cluster) {
+// awaitPlacement waits until a Placement selects exactly these clusters.
+func (m team) awaitPlacement(t *testing.T, placement string, clusters ...*lab.Cluster) {
 	t.Helper()
 	var want []string
 	for _, c := range clusters {
@@ -111,7 +111,7 @@ func (m team) placed(t *testing.T, placement string, clusters ...*lab.Cluster) {
 	}
 	slices.Sort(want)
 	eventually(t, fmt.Sprintf("Placement %s selects %v", placement, want), 4*time.Minute, func(ctx context.Context) error {
-		got, err := m.decided(ctx, placement)
+		got, err := m.placementDecisions(ctx, placement)
 		if err == nil && !slices.Equal(got, want) {
 			err = fmt.Errorf("it selects %v", got)
 		}
@@ -119,8 +119,8 @@ func (m team) placed(t *testing.T, placement string, clusters ...*lab.Cluster) {
 	})
 }
 
-// claimed holds that ManagedCluster and ClusterProfile tell what the cluster claims.
-func (m team) claimed(t *testing.T, c *lab.Cluster) {
+// checkClaims holds that ManagedCluster and ClusterProfile tell what the cluster claims.
+func (m team) checkClaims(t *testing.T, c *lab.Cluster) {
 	want := map[string]string{api.ServingVersionClaim: "1.23.0", api.IngressClaim: "kourier"}
 	profiles := m.configs.Resource(schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"})
 	eventually(t, "the claims are on the hub", 2*time.Minute, func(ctx context.Context) error {
@@ -152,8 +152,8 @@ func (m team) claimed(t *testing.T, c *lab.Cluster) {
 	})
 }
 
-// scores are what is written for a cluster, and in which version.
-func (m team) scores(ctx context.Context, c *lab.Cluster) (values map[string]int32, version string, err error) {
+// readScores are what is written for a cluster, and in which version.
+func (m team) readScores(ctx context.Context, c *lab.Cluster) (values map[string]int32, version string, err error) {
 	s, err := m.Clusters.ClusterV1alpha1().AddOnPlacementScores(c.Name).Get(ctx, api.ScoresName, metav1.GetOptions{})
 	if err != nil {
 		return nil, "", err
@@ -168,15 +168,15 @@ func (m team) scores(ctx context.Context, c *lab.Cluster) (values map[string]int
 	return values, s.ResourceVersion, nil
 }
 
-// scored waits until the clusters have full scores of Serving and none of Eventing.
-func (m team) scored(t *testing.T, clusters ...*lab.Cluster) {
+// awaitFullScores waits until the clusters have full scores of Serving and none of Eventing.
+func (m team) awaitFullScores(t *testing.T, clusters ...*lab.Cluster) {
 	t.Helper()
 	want := map[string]int32{
 		"serving-ready": 100, "serving-version": 100, "serving-rollout": 100, "eventing-ready": 0, "eventing-version": 0, "eventing-rollout": 0,
 	}
 	for _, c := range clusters {
 		eventually(t, "Serving on "+c.Name+" has full scores", 4*time.Minute, func(ctx context.Context) error {
-			values, _, err := m.scores(ctx, c)
+			values, _, err := m.readScores(ctx, c)
 			if diff := cmp.Diff(want, values); err == nil && diff != "" {
 				err = errors.New("-want +got:\n" + diff)
 			}
@@ -185,11 +185,11 @@ func (m team) scored(t *testing.T, clusters ...*lab.Cluster) {
 	}
 }
 
-// fails has Knative fail where a Placement has put its workload, and holds that it goes where Knative runs.
-func (m team) fails(t *testing.T, clusters []*lab.Cluster) {
+// breakKnative has Knative fail where a Placement has put its workload, and holds that it goes where Knative runs.
+func (m team) breakKnative(t *testing.T, clusters []*lab.Cluster) {
 	var chosen []string
 	eventually(t, "a Placement prefers a cluster with Knative", 2*time.Minute, func(ctx context.Context) (err error) {
-		chosen, err = m.decided(ctx, "by-score")
+		chosen, err = m.placementDecisions(ctx, "by-score")
 		if err == nil && (len(chosen) != 1 || chosen[0] == m.Managed[2].Name) {
 			err = fmt.Errorf("it selects %v", chosen)
 		}
@@ -199,7 +199,7 @@ func (m team) fails(t *testing.T, clusters []*lab.Cluster) {
 	if failing.Name != chosen[0] {
 		failing, other = other, failing
 	}
-	_, before, err := m.scores(t.Context(), other)
+	_, before, err := m.readScores(t.Context(), other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,14 +209,14 @@ func (m team) fails(t *testing.T, clusters []*lab.Cluster) {
 	if err := s.kube.CoreV1().Pods("knative-serving").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.placed(t, "by-score", other)
-	m.placed(t, "by-label", other)
-	m.placed(t, "by-claim", clusters...) // it is still installed
+	m.awaitPlacement(t, "by-score", other)
+	m.awaitPlacement(t, "by-label", other)
+	m.awaitPlacement(t, "by-claim", clusters...) // it is still installed
 	cordon(t, s, false)
 	available(t, m.Fleet, []api.Component{api.Serving}, failing)
-	m.placed(t, "by-label", clusters...)
-	m.scored(t, failing)
-	if _, after, err := m.scores(t.Context(), other); err != nil || after != before {
+	m.awaitPlacement(t, "by-label", clusters...)
+	m.awaitFullScores(t, failing)
+	if _, after, err := m.readScores(t.Context(), other); err != nil || after != before {
 		t.Errorf("the scores of %s, where nothing happened, were written: version %s before, %s after, error %v", other.Name, before, after, err)
 	}
 }

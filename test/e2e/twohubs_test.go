@@ -21,27 +21,27 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// twoWays are the two ways in which a hub reaches the cluster that it shares with another one.
-type twoWays struct{ pull, push way }
+// sharedCluster are the two ways in which a hub reaches the cluster that it shares with another one.
+type sharedCluster struct{ pull, push way }
 
 // TestTwoHubs has two hubs install on one cluster, in either way. The second one touches nothing, says why, and goes on by
 // itself when the first one is gone.
 func TestTwoHubs(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
 	q := newPush(t, lab.Options{StatusSyncInterval: 2 * time.Second}, harness.Options{})
 	c := p.Managed[0]
 	if err := q.Join(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	token := pushOne{push: p, spoke: connect(t, c)}.newToken(t)
-	one, two := reaching(t, p, c, token), reaching(t, q, c, token)
+	token := directCluster{push: p, spoke: connect(t, c)}.newToken(t)
+	one, two := shareCluster(t, p, c, token), shareCluster(t, q, c, token)
 
-	t.Run("the work agent of one hub, then the other hub in either way", func(t *testing.T) {
-		one.pull.installs(t)
+	t.Run("the work agent of one hub, then the other hub in either delivery mode", func(t *testing.T) {
+		one.pull.installResource(t)
 		two.push.refused(t, "AppliedManifestWork", "Deployment knative-serving/activator")
 		two.push.leaves(t)
-		two.enabledByUser(t)
+		two.enableByUser(t)
 		two.pull.refused(t, "AppliedManifestWork", "Deployment knative-serving/activator", "another hub, whose namespace kube-system has UID")
 		one.pull.leaves(t)
 		two.pull.runs(t)
@@ -51,7 +51,7 @@ func TestTwoHubs(t *testing.T) {
 		two.pull.leaves(t)
 		one.push.shows(t, verdicts{})
 	})
-	t.Run("one hub directly, then the other hub in either way", func(t *testing.T) {
+	t.Run("one hub directly, then the other hub in either delivery mode", func(t *testing.T) {
 		two.push.refused(t, "of another hub")
 		two.push.leaves(t)
 		two.pull.refused(t, "Direct delivery", "Deployment knative-serving/activator")
@@ -59,23 +59,23 @@ func TestTwoHubs(t *testing.T) {
 		two.pull.shows(t, verdicts{})
 		two.pull.leaves(t)
 	})
-	t.Run("a Knative that is nobody's is left alone and later adopted without a restart", func(t *testing.T) { one.pull.adopts(t) })
+	t.Run("a Knative of no hub is unchanged and later adopted without a restart of pods", func(t *testing.T) { one.pull.adoptForeign(t) })
 }
 
-// reaching is how a hub reaches the cluster.
-func reaching(t *testing.T, p push, c *lab.Cluster, token string) twoWays {
+// shareCluster is how a hub reaches the cluster.
+func shareCluster(t *testing.T, p push, c *lab.Cluster, token string) sharedCluster {
 	t.Helper()
 	p.bind(t)
 	s := connect(t, c)
 	shared := *c
 	shared.Name = "direct" // OCM's ClusterProfile has the cluster's name
-	out := twoWays{pull: way{push: p, spoke: s}, push: way{push: p, spoke: s}}
+	out := sharedCluster{pull: way{push: p, spoke: s}, push: way{push: p, spoke: s}}
 	out.push.Cluster = &shared
 	p.token(t, shared.Name, &shared, token)
 	return out
 }
 
-func (w way) installs(t *testing.T) {
+func (w way) installResource(t *testing.T) {
 	t.Helper()
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.runs(t)
@@ -97,19 +97,19 @@ func (w way) leaves(t *testing.T) {
 // refused makes the resource on a cluster that is somebody else's.
 func (w way) refused(t *testing.T, says ...string) {
 	t.Helper()
-	before := versions(t, w.spoke)
+	before := resourceVersions(t, w.spoke)
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.shows(t, untold(api.ReasonTargetConflict), append(says, w.Name)...)
-	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {
 		t.Errorf("the second hub has touched the cluster (-before +after):\n%s", diff)
 	}
 }
 
-// enabledByUser enables the add-on without a resource of its own, and disables it.
-func (h twoWays) enabledByUser(t *testing.T) {
+// enableByUser enables the add-on without a resource of its own, and disables it.
+func (h sharedCluster) enableByUser(t *testing.T) {
 	t.Helper()
 	w, name := h.pull, api.Serving.AddOnName()
-	before := versions(t, w.spoke)
+	before := resourceVersions(t, w.spoke)
 	if err := w.Enable(t.Context(), []string{name}, []string{w.Name}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func (h twoWays) enabledByUser(t *testing.T) {
 		}
 		return nil
 	})
-	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {
 		t.Errorf("the add-on has touched the cluster (-before +after):\n%s", diff)
 	}
 	if err := w.Disable(t.Context(), []string{name}, []string{w.Name}); err != nil {
@@ -143,8 +143,8 @@ func (h twoWays) enabledByUser(t *testing.T) {
 	})
 }
 
-// versions are the resource versions of what belongs to Knative on the cluster.
-func versions(t *testing.T, s spoke) map[string]string {
+// resourceVersions are the resource versions of what belongs to Knative on the cluster.
+func resourceVersions(t *testing.T, s spoke) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for resource, group := range map[string]string{
@@ -162,9 +162,9 @@ func versions(t *testing.T, s spoke) map[string]string {
 	return out
 }
 
-// adopts has Knative installed by somebody else.
-func (w way) adopts(t *testing.T) {
-	pushOne{push: w.push, spoke: w.spoke}.installByHand(t)
+// adoptForeign has Knative installed by somebody else.
+func (w way) adoptForeign(t *testing.T) {
+	directCluster{push: w.push, spoke: w.spoke}.installByHand(t)
 	eventually(t, "Knative has written its webhook configurations", time.Minute, func(ctx context.Context) error {
 		list, err := w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -185,10 +185,10 @@ func (w way) adopts(t *testing.T) {
 		}
 		return nil
 	})
-	pods, before := runningPods(t, w.spoke), versions(t, w.spoke)
+	pods, before := runningPods(t, w.spoke), resourceVersions(t, w.spoke)
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)
-	if diff := cmp.Diff(before, versions(t, w.spoke)); diff != "" {
+	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {
 		t.Errorf("it was not left alone (-before +after):\n%s", diff)
 	}
 	w.annotate(t, api.AdoptAnnotation, "true")
@@ -196,7 +196,7 @@ func (w way) adopts(t *testing.T) {
 	if diff := cmp.Diff(pods, runningPods(t, w.spoke)); diff != "" {
 		t.Errorf("pods were restarted (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(before, versions(t, w.spoke)); diff == "" {
+	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff == "" {
 		t.Error("it was not taken over")
 	}
 }

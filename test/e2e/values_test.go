@@ -22,8 +22,8 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// valued is a fleet whose clusters have one configuration that uses values of theirs.
-type valued struct {
+// valueFleet is a fleet whose clusters have one configuration that uses values of theirs.
+type valueFleet struct {
 	*harness.Fleet
 	hub dynamic.Interface
 }
@@ -35,8 +35,8 @@ func deploymentConfigs() schema.GroupVersionResource {
 
 // TestValues gives two clusters one configuration that uses a label, a claim and a variable, and changes them.
 func TestValues(t *testing.T) {
-	t.Parallel()
-	v := valued{Fleet: ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})}
+	startRestStory(t)
+	v := valueFleet{Fleet: ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})}
 	var err error
 	if v.hub, err = dynamic.NewForConfig(v.Hub.Config); err != nil {
 		t.Fatal(err)
@@ -49,45 +49,45 @@ func TestValues(t *testing.T) {
 			"features": map[string]any{"where": "$(cluster.labels.region)/$(cluster.claims.zone)/$(cluster.variables.tier) $$(cluster.name)"},
 		},
 	})
-	v.deployment(t, "gold", map[string]any{"nodePlacement": map[string]any{"nodeSelector": map[string]any{"kubernetes.io/os": "linux"}}})
-	v.deployment(t, "silver", map[string]any{})
-	v.label(t, one, "eu")
-	v.claim(t, one, "1")
-	v.claim(t, two, "2")
+	v.createDeploymentConfig(t, "gold", map[string]any{"nodePlacement": map[string]any{"nodeSelector": map[string]any{"kubernetes.io/os": "linux"}}})
+	v.createDeploymentConfig(t, "silver", map[string]any{})
+	v.setRegionLabel(t, one, "eu")
+	v.setZoneClaim(t, one, "1")
+	v.setZoneClaim(t, two, "2")
 	if err := v.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{one.Name, two.Name}); err != nil {
 		t.Fatal(err)
 	}
-	v.configure(t, one, "gold")
-	v.configure(t, two, "silver")
+	v.configureAddOn(t, one, "gold")
+	v.configureAddOn(t, two, "silver")
 
 	v.has(t, one, "eu/1/gold $(cluster.name)")
-	v.lacks(t, two, "$(cluster.labels.region)")
-	v.label(t, two, "us")
+	v.awaitMissingValue(t, two, "$(cluster.labels.region)")
+	v.setRegionLabel(t, two, "us")
 	v.has(t, two, "us/2/silver $(cluster.name)")
 	available(t, v.Fleet, []api.Component{api.Serving}, one, two)
-	if got := v.placement(t, one); got["kubernetes.io/os"] != "linux" {
+	if got := v.nodeSelectorOf(t, one); got["kubernetes.io/os"] != "linux" {
 		t.Errorf("the activator of %s goes to nodes with %v", one.Name, got)
 	}
-	if got := v.placement(t, two); len(got) > 0 {
+	if got := v.nodeSelectorOf(t, two); len(got) > 0 {
 		t.Errorf("the activator of %s goes to nodes with %v", two.Name, got)
 	}
 
-	t.Run("a label that is changed changes its cluster only", func(t *testing.T) {
-		other := generations(t, v.Fleet, two)
-		v.label(t, one, "asia")
+	t.Run("a changed label changes the cluster of the label only", func(t *testing.T) {
+		other := workGenerations(t, v.Fleet, two)
+		v.setRegionLabel(t, one, "asia")
 		v.has(t, one, "asia/1/gold $(cluster.name)")
-		if now := generations(t, v.Fleet, two); !maps.Equal(now, other) {
+		if now := workGenerations(t, v.Fleet, two); !maps.Equal(now, other) {
 			t.Errorf("the works of the other cluster went from %v to %v", other, now)
 		}
 	})
-	t.Run("a claim that is changed reaches its cluster", func(t *testing.T) {
-		v.claim(t, two, "3")
+	t.Run("a changed ClusterClaim changes the cluster of the claim", func(t *testing.T) {
+		v.setZoneClaim(t, two, "3")
 		v.has(t, two, "us/3/silver $(cluster.name)")
 	})
-	t.Run("a value that is missing is told, and what is installed stays", func(t *testing.T) {
-		before := generations(t, v.Fleet, one)
-		v.label(t, one, "")
-		v.lacks(t, one, "$(cluster.labels.region)")
+	t.Run("a missing value is reported, and the installation stays", func(t *testing.T) {
+		before := workGenerations(t, v.Fleet, one)
+		v.setRegionLabel(t, one, "")
+		v.awaitMissingValue(t, one, "$(cluster.labels.region)")
 		eventually(t, "the configuration names the cluster", time.Minute, func(ctx context.Context) error {
 			u, err := v.hub.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Get(ctx, "valued", metav1.GetOptions{})
 			if err != nil {
@@ -98,18 +98,18 @@ func TestValues(t *testing.T) {
 			}
 			return nil
 		})
-		if now := generations(t, v.Fleet, one); !maps.Equal(now, before) {
+		if now := workGenerations(t, v.Fleet, one); !maps.Equal(now, before) {
 			t.Errorf("works went from %v to %v", before, now)
 		}
 		v.has(t, one, "asia/1/gold $(cluster.name)")
-		v.label(t, one, "eu")
+		v.setRegionLabel(t, one, "eu")
 		v.has(t, one, "eu/1/gold $(cluster.name)")
 		available(t, v.Fleet, []api.Component{api.Serving}, one)
 	})
 }
 
-// deployment makes an AddOnDeploymentConfig whose variable has its name.
-func (v valued) deployment(t *testing.T, name string, spec map[string]any) {
+// createDeploymentConfig makes an AddOnDeploymentConfig whose variable has its name.
+func (v valueFleet) createDeploymentConfig(t *testing.T, name string, spec map[string]any) {
 	t.Helper()
 	spec["customizedVariables"] = []any{map[string]any{"name": "tier", "value": name}}
 	_, err := v.hub.Resource(deploymentConfigs()).Namespace(harness.Namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -121,8 +121,8 @@ func (v valued) deployment(t *testing.T, name string, spec map[string]any) {
 	}
 }
 
-// configure gives the add-on of a cluster the configuration, and an AddOnDeploymentConfig.
-func (v valued) configure(t *testing.T, c *lab.Cluster, deployment string) {
+// configureAddOn gives the add-on of a cluster the configuration, and an AddOnDeploymentConfig.
+func (v valueFleet) configureAddOn(t *testing.T, c *lab.Cluster, deployment string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"configs":[{"group":%q,"resource":"knativeservings","namespace":%q,"name":"valued"},{"group":%q,"resource":%q,"namespace":%q,"name":%q}]}}`,
 		api.Group, harness.Namespace, deploymentConfigs().Group, deploymentConfigs().Resource, harness.Namespace, deployment)
@@ -133,8 +133,8 @@ func (v valued) configure(t *testing.T, c *lab.Cluster, deployment string) {
 	}
 }
 
-// label sets label region of a cluster; the empty value takes it away.
-func (v valued) label(t *testing.T, c *lab.Cluster, region string) {
+// setRegionLabel sets label region of a cluster; the empty value takes it away.
+func (v valueFleet) setRegionLabel(t *testing.T, c *lab.Cluster, region string) {
 	t.Helper()
 	value := fmt.Sprintf("%q", region)
 	if region == "" {
@@ -147,8 +147,8 @@ func (v valued) label(t *testing.T, c *lab.Cluster, region string) {
 	}
 }
 
-// claim sets ClusterClaim zone on a cluster.
-func (v valued) claim(t *testing.T, c *lab.Cluster, value string) {
+// setZoneClaim sets ClusterClaim zone on a cluster.
+func (v valueFleet) setZoneClaim(t *testing.T, c *lab.Cluster, value string) {
 	t.Helper()
 	claims := connect(t, c).dynamic.Resource(schema.GroupVersionResource{
 		Group: "cluster.open-cluster-management.io", Version: "v1alpha1", Resource: "clusterclaims",
@@ -163,7 +163,7 @@ func (v valued) claim(t *testing.T, c *lab.Cluster, value string) {
 }
 
 // has waits until a cluster's Knative has what the configuration asks for there.
-func (v valued) has(t *testing.T, c *lab.Cluster, want string) {
+func (v valueFleet) has(t *testing.T, c *lab.Cluster, want string) {
 	t.Helper()
 	s := connect(t, c)
 	eventually(t, c.Name+" has "+want, 2*time.Minute, func(ctx context.Context) error {
@@ -178,8 +178,8 @@ func (v valued) has(t *testing.T, c *lab.Cluster, want string) {
 	})
 }
 
-// lacks waits until the add-on of a cluster says which value is missing.
-func (v valued) lacks(t *testing.T, c *lab.Cluster, reference string) {
+// awaitMissingValue waits until the add-on of a cluster says which value is missing.
+func (v valueFleet) awaitMissingValue(t *testing.T, c *lab.Cluster, reference string) {
 	t.Helper()
 	eventually(t, c.Name+" lacks "+reference, 2*time.Minute, func(ctx context.Context) error {
 		addOn, err := v.AddOns.AddonV1beta1().ManagedClusterAddOns(c.Name).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
@@ -198,8 +198,8 @@ func (v valued) lacks(t *testing.T, c *lab.Cluster, reference string) {
 	})
 }
 
-// placement is the node selector of the activator on a cluster.
-func (v valued) placement(t *testing.T, c *lab.Cluster) map[string]string {
+// nodeSelectorOf is the node selector of the activator on a cluster.
+func (v valueFleet) nodeSelectorOf(t *testing.T, c *lab.Cluster) map[string]string {
 	t.Helper()
 	d, err := connect(t, c).kube.AppsV1().Deployments(api.Serving.InstallNamespace()).Get(t.Context(), "activator", metav1.GetOptions{})
 	if err != nil {

@@ -17,10 +17,9 @@ import (
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// TestVersions takes a cluster down a minor version and up again, is refused a step over two, and sees an empty version
+// stepVersions takes a cluster down a minor version and up again, is refused a step over two, and sees an empty version
 // pinned.
-func TestVersions(t *testing.T) {
-	f := fleet(t)
+func stepVersions(t *testing.T, f *harness.Fleet) {
 	cluster := f.Managed[1]
 	serving := []api.Component{api.Serving}
 	enabled(t, f, serving, cluster)
@@ -29,32 +28,32 @@ func TestVersions(t *testing.T) {
 	for config, version := range map[string]string{"previous": "1.22", "too-far": "1.21"} {
 		createServing(t, f, config, map[string]any{"version": version, "ingress": kourier})
 	}
-	t.Cleanup(func() { configure(t, f, cluster, "") })
+	t.Cleanup(func() { setConfiguration(t, f, cluster, "") })
 
-	before := generations(t, f, cluster)
-	configure(t, f, cluster, "too-far")
+	before := workGenerations(t, f, cluster)
+	setConfiguration(t, f, cluster, "too-far")
 	eventually(t, "the step over two minor versions is refused", time.Minute, func(ctx context.Context) error {
-		return eligibility(ctx, f, cluster.Name, metav1.ConditionFalse, "1.22")
+		return checkEligibility(ctx, f, cluster.Name, metav1.ConditionFalse, "1.22")
 	})
-	for name, generation := range generations(t, f, cluster) {
+	for name, generation := range workGenerations(t, f, cluster) {
 		if generation != before[name] {
 			t.Errorf("work %s has changed from generation %d to %d", name, before[name], generation)
 		}
 	}
 
-	configure(t, f, cluster, "previous")
+	setConfiguration(t, f, cluster, "previous")
 	eventually(t, "the cluster goes down to 1.22", 2*time.Minute, s.runs("1.22."))
 	available(t, f, serving, cluster)
 	eventually(t, "the step is eligible again", time.Minute, func(ctx context.Context) error {
-		return eligibility(ctx, f, cluster.Name, metav1.ConditionTrue, "")
+		return checkEligibility(ctx, f, cluster.Name, metav1.ConditionTrue, "")
 	})
 
-	configure(t, f, cluster, "")
+	setConfiguration(t, f, cluster, "")
 	eventually(t, "the cluster goes up to 1.23", 2*time.Minute, s.runs("1.23."))
 	available(t, f, serving, cluster)
 
 	createServing(t, f, "unpinned", map[string]any{"ingress": kourier})
-	eventually(t, "an empty version is pinned", time.Minute, func(ctx context.Context) error { return pinned(ctx, f, "unpinned", "1.23.0") })
+	eventually(t, "an empty version is pinned", time.Minute, func(ctx context.Context) error { return checkPinned(ctx, f, "unpinned", "1.23.0") })
 }
 
 // runs tells whether every Deployment of Serving has a version with the prefix.
@@ -77,7 +76,7 @@ func (s spoke) runs(prefix string) func(context.Context) error {
 	}
 }
 
-func eligibility(ctx context.Context, f *harness.Fleet, cluster string, want metav1.ConditionStatus, message string) error {
+func checkEligibility(ctx context.Context, f *harness.Fleet, cluster string, want metav1.ConditionStatus, message string) error {
 	addOn, err := f.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func eligibility(ctx context.Context, f *harness.Fleet, cluster string, want met
 	return nil
 }
 
-func pinned(ctx context.Context, f *harness.Fleet, serving, want string) error {
+func checkPinned(ctx context.Context, f *harness.Fleet, serving, want string) error {
 	client, err := dynamic.NewForConfig(f.Hub.Config)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ const canaries = "canaries"
 // while the old ones go on running. Add-ons are watched from the beginning to the end: no cluster may ever be taken for
 // complete with such a change.
 func TestWaves(t *testing.T) {
-	t.Parallel()
+	startRestStory(t)
 	// Without a lease that a killed manager would keep for a while.
 	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
@@ -42,67 +42,67 @@ func TestWaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.place(t, clusterv1beta1.DecisionGroup{
+	m.createPlacement(t, clusterv1beta1.DecisionGroup{
 		GroupName:       canaries,
 		ClusterSelector: clusterv1beta1.GroupClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"group": canaries}}},
 	})
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
 	good := m.specHash(t)
-	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.completed(good, len(f.Managed)))
+	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.checkCompleted(good, len(f.Managed)))
 	w := watchCompletions(t, m)
 
-	t.Run("a change that never becomes ready stops at its first wave", func(t *testing.T) { firstWave(t, w) })
-	t.Run("as many clusters as are allowed to fail are passed over", func(t *testing.T) { passedOver(t, w) })
-	t.Run("a wave waits until the one before has been well for long enough", func(t *testing.T) { soak(t, w) })
-	t.Run("a mandatory group comes first, and nothing after it while it fails", func(t *testing.T) { mandatoryGroup(t, w) })
-	t.Run("a rollout to all at once completes nowhere", func(t *testing.T) { allAtOnce(t, w) })
-	w.clean(t)
+	t.Run("a change that never becomes Ready stops in the first wave", func(t *testing.T) { failFirstWave(t, w) })
+	t.Run("a rollout continues after as many failed clusters as maxFailures allows", func(t *testing.T) { passOverFailed(t, w) })
+	t.Run("a wave waits for minSuccessTime of the wave before", func(t *testing.T) { waitMinSuccessTime(t, w) })
+	t.Run("a failed mandatory decision group stops the rollout", func(t *testing.T) { failMandatoryGroup(t, w) })
+	t.Run("a change of all clusters at once completes on no cluster", func(t *testing.T) { failAllAtOnce(t, w) })
+	w.checkNoViolations(t)
 }
 
-// rollout sets the rollout strategy.
-func (m team) rollout(t *testing.T, strategy string) {
+// setRolloutStrategy sets the rollout strategy.
+func (m team) setRolloutStrategy(t *testing.T, strategy string) {
 	t.Helper()
-	m.strategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":%s}]}`,
+	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":%s}]}`,
 		m.namespace, placementName, strategy))
 }
 
-func firstWave(t *testing.T, w *completions) {
+func failFirstWave(t *testing.T, w *completionWatch) {
 	first, rest := w.m.Managed[:2], w.m.Managed[2:]
-	w.m.rollout(t, `{"type":"Progressive","progressive":{"maxConcurrency":2,"minSuccessTime":"2s","progressDeadline":"15s","maxFailures":0}}`)
+	w.m.setRolloutStrategy(t, `{"type":"Progressive","progressive":{"maxConcurrency":2,"minSuccessTime":"2s","progressDeadline":"15s","maxFailures":0}}`)
 	good, before := w.m.specHash(t), w.m.written(t, rest)
-	bad := w.breaks(t, "first-wave")
+	bad := w.breakDeployment(t, "first-wave")
 	w.m.holds(t, bad, good, first...)
-	w.m.timedOut(t, len(first))
-	w.m.still(t, first...)
-	w.m.restart(t)
+	w.m.awaitTimedOut(t, len(first))
+	w.m.awaitNoWrites(t, first...)
+	w.m.replaceManager(t)
 	w.m.holds(t, bad, good, first...)
 	w.m.only(t, bad, first...)
 	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
 		t.Errorf("works of clusters after the first wave were written to (-before +after):\n%s", diff)
 	}
-	w.m.goBack(t, good)
+	w.m.rollBack(t, good)
 	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
 		t.Errorf("works of clusters after the first wave were written to on the way back (-before +after):\n%s", diff)
 	}
 }
 
-func passedOver(t *testing.T, w *completions) {
-	w.m.rollout(t, `{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"5s","maxFailures":1}}`)
+func passOverFailed(t *testing.T, w *completionWatch) {
+	w.m.setRolloutStrategy(t, `{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"5s","maxFailures":1}}`)
 	good := w.m.specHash(t)
-	bad := w.breaks(t, "passed-over")
-	w.m.timedOut(t, 2) // one is allowed, so that it takes a second to stop
+	bad := w.breakDeployment(t, "passed-over")
+	w.m.awaitTimedOut(t, 2) // one is allowed, so that it takes a second to stop
 	w.m.holds(t, bad, good, w.m.Managed[:2]...)
 	w.m.only(t, bad, w.m.Managed[:2]...)
 }
 
-// soak mends what the story before has left, on clusters with it and without.
-func soak(t *testing.T, w *completions) {
+// waitMinSuccessTime fixes the configuration that the stage before left, on clusters with that configuration and without.
+func waitMinSuccessTime(t *testing.T, w *completionWatch) {
 	const concurrency, minimum = 2, 4 * time.Second
-	w.m.rollout(t, fmt.Sprintf(`{"type":"Progressive","progressive":{"maxConcurrency":%d,"minSuccessTime":%q,"progressDeadline":"5m","maxFailures":0}}`, concurrency, minimum))
+	w.m.setRolloutStrategy(t, fmt.Sprintf(`{"type":"Progressive","progressive":{"maxConcurrency":%d,"minSuccessTime":%q,"progressDeadline":"5m","maxFailures":0}}`, concurrency, minimum))
 	w.m.patchDefault(t, `{"spec":{"workloads":null,"config":{"deployment":{"progress-deadline":"7001s"}}}}`)
 	hash := w.m.specHash(t)
-	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.completed(hash, len(w.m.Managed)))
-	w.m.progressed(t, "completed with no errors")
+	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.checkCompleted(hash, len(w.m.Managed)))
+	w.m.awaitRolloutMessage(t, "completed with no errors")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for cluster, began := range w.began[hash] {
@@ -122,21 +122,21 @@ func soak(t *testing.T, w *completions) {
 	}
 }
 
-func mandatoryGroup(t *testing.T, w *completions) {
+func failMandatoryGroup(t *testing.T, w *completionWatch) {
 	first, rest := w.m.Managed[2:], w.m.Managed[:2]
-	w.m.rollout(t, `{"type":"ProgressivePerGroup","progressivePerGroup":{"minSuccessTime":"2s","progressDeadline":"10s","maxFailures":"100%","mandatoryDecisionGroups":[{"groupName":"`+canaries+`"}]}}`)
+	w.m.setRolloutStrategy(t, `{"type":"ProgressivePerGroup","progressivePerGroup":{"minSuccessTime":"2s","progressDeadline":"10s","maxFailures":"100%","mandatoryDecisionGroups":[{"groupName":"`+canaries+`"}]}}`)
 	good, before := w.m.specHash(t), w.m.written(t, rest)
-	bad := w.breaks(t, "canaries")
+	bad := w.breakDeployment(t, "canaries")
 	w.m.holds(t, bad, good, first...)
-	w.m.timedOut(t, len(first))
+	w.m.awaitTimedOut(t, len(first))
 	w.m.only(t, bad, first...)
 	if diff := cmp.Diff(before, w.m.written(t, rest)); diff != "" {
 		t.Errorf("works of clusters after the mandatory group were written to (-before +after):\n%s", diff)
 	}
 	w.m.patchDefault(t, `{"spec":{"workloads":null,"config":{"deployment":{"progress-deadline":"7002s"}}}}`)
 	mended := w.m.specHash(t)
-	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.completed(mended, len(w.m.Managed)))
-	w.m.progressed(t, "completed with no errors")
+	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.checkCompleted(mended, len(w.m.Managed)))
+	w.m.awaitRolloutMessage(t, "completed with no errors")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range rest {
@@ -148,17 +148,17 @@ func mandatoryGroup(t *testing.T, w *completions) {
 	}
 }
 
-func allAtOnce(t *testing.T, w *completions) {
-	w.m.rollout(t, `{"type":"All","all":{"progressDeadline":"5s"}}`)
+func failAllAtOnce(t *testing.T, w *completionWatch) {
+	w.m.setRolloutStrategy(t, `{"type":"All","all":{"progressDeadline":"5s"}}`)
 	good := w.m.specHash(t)
-	bad := w.breaks(t, "all")
+	bad := w.breakDeployment(t, "all")
 	w.m.holds(t, bad, good, w.m.Managed...)
-	w.m.timedOut(t, len(w.m.Managed))
-	w.m.goBack(t, good)
+	w.m.awaitTimedOut(t, len(w.m.Managed))
+	w.m.rollBack(t, good)
 }
 
-// breaks changes the configuration so that new pods of a Deployment find no node.
-func (w *completions) breaks(t *testing.T, name string) (hash string) {
+// breakDeployment changes the configuration so that new pods of a Deployment find no node.
+func (w *completionWatch) breakDeployment(t *testing.T, name string) (hash string) {
 	t.Helper()
 	w.m.patchDefault(t, fmt.Sprintf(`{"spec":{"workloads":[{"name":"controller","nodeSelector":{"story":%q}}]}}`, name))
 	hash = w.m.specHash(t)
@@ -173,7 +173,7 @@ func (m team) holds(t *testing.T, desired, completed string, clusters ...*lab.Cl
 	t.Helper()
 	for _, c := range clusters {
 		eventually(t, c.Name+" holds its wave and says why", 3*time.Minute, func(ctx context.Context) error {
-			d, last, err := m.specsOf(ctx, c.Name)
+			d, last, err := m.specHashesOf(ctx, c.Name)
 			if err != nil || d != desired || last != completed {
 				return fmt.Errorf("it is to have %.8s and has completed %.8s, want %.8s and %.8s, error %w", d, last, desired, completed, err)
 			}
@@ -191,9 +191,9 @@ func (m team) holds(t *testing.T, desired, completed string, clusters ...*lab.Cl
 	}
 }
 
-// still waits until nothing is written on the hub about the clusters, whose wave goes on being held. OCM reports on one work of
+// awaitNoWrites waits until nothing is written on the hub about the clusters, whose wave goes on being held. OCM reports on one work of
 // an add-on, in no order, and may not have to say different things of two.
-func (m team) still(t *testing.T, clusters ...*lab.Cluster) {
+func (m team) awaitNoWrites(t *testing.T, clusters ...*lab.Cluster) {
 	t.Helper()
 	const rest = 10 * time.Second
 	last, since := map[string]string{}, time.Now()
@@ -223,8 +223,8 @@ func (m team) still(t *testing.T, clusters ...*lab.Cluster) {
 	})
 }
 
-// progressed waits until OCM says that of the rollout.
-func (m team) progressed(t *testing.T, message string) {
+// awaitRolloutMessage waits until OCM says that of the rollout.
+func (m team) awaitRolloutMessage(t *testing.T, message string) {
 	t.Helper()
 	eventually(t, "the rollout is: "+message, 3*time.Minute, func(ctx context.Context) error {
 		d, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
@@ -242,17 +242,17 @@ func (m team) progressed(t *testing.T, message string) {
 	})
 }
 
-// timedOut waits until OCM counts so many clusters as failed. OCM says so when it has decided who is next.
-func (m team) timedOut(t *testing.T, clusters int) {
+// awaitTimedOut waits until OCM counts so many clusters as failed. OCM says so when it has decided who is next.
+func (m team) awaitTimedOut(t *testing.T, clusters int) {
 	t.Helper()
-	m.progressed(t, fmt.Sprintf(" %d timeout", clusters))
+	m.awaitRolloutMessage(t, fmt.Sprintf(" %d timeout", clusters))
 }
 
 // only holds that no other clusters are to have the spec.
 func (m team) only(t *testing.T, hash string, clusters ...*lab.Cluster) {
 	t.Helper()
 	for _, c := range m.Managed {
-		desired, _, err := m.specsOf(t.Context(), c.Name)
+		desired, _, err := m.specHashesOf(t.Context(), c.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,8 +279,8 @@ func (m team) written(t *testing.T, clusters []*lab.Cluster) map[string]string {
 	return out
 }
 
-// goBack goes back to what was last known to be good, and waits until all clusters have.
-func (m team) goBack(t *testing.T, good string) {
+// rollBack goes back to what was last known to be good, and waits until all clusters have.
+func (m team) rollBack(t *testing.T, good string) {
 	t.Helper()
 	m.patchDefault(t, fmt.Sprintf(`{"metadata":{"annotations":{%q:"last-known-good"}}}`, api.RollbackAnnotation))
 	eventually(t, "the resource says again what was good", time.Minute, func(ctx context.Context) error {
@@ -293,24 +293,24 @@ func (m team) goBack(t *testing.T, good string) {
 		}
 		return nil
 	})
-	eventually(t, "all clusters have gone back", 5*time.Minute, m.completed(good, len(m.Managed)))
+	eventually(t, "all clusters have gone back", 5*time.Minute, m.checkCompleted(good, len(m.Managed)))
 	available(t, m.Fleet, []api.Component{api.Serving}, m.Managed...)
-	m.progressed(t, "completed with no errors")
+	m.awaitRolloutMessage(t, "completed with no errors")
 }
 
-// completions watches when clusters are to have a spec, and when they have completed it.
-type completions struct {
-	observed
+// completionWatch watches when clusters are to have a spec, and when they have completed it.
+type completionWatch struct {
+	watchedViolations
 
 	m            team
 	began, ended map[string]map[string]time.Time // by hash and cluster
 	never        []string                        // hashes that no cluster may complete
 }
 
-func watchCompletions(t *testing.T, m team) *completions {
+func watchCompletions(t *testing.T, m team) *completionWatch {
 	t.Helper()
-	w := &completions{m: m, began: map[string]map[string]time.Time{}, ended: map[string]map[string]time.Time{}}
-	w.follow(t, func(ctx context.Context) (watch.Interface, error) {
+	w := &completionWatch{m: m, began: map[string]map[string]time.Time{}, ended: map[string]map[string]time.Time{}}
+	w.followWatch(t, func(ctx context.Context) (watch.Interface, error) {
 		return m.AddOns.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{})
 	}, func(_ context.Context, e watch.Event) {
 		if a, ok := e.Object.(*addonv1beta1.ManagedClusterAddOn); ok {
@@ -320,7 +320,7 @@ func watchCompletions(t *testing.T, m team) *completions {
 	return w
 }
 
-func (w *completions) see(a *addonv1beta1.ManagedClusterAddOn) {
+func (w *completionWatch) see(a *addonv1beta1.ManagedClusterAddOn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	progressing := apimeta.FindStatusCondition(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing)

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // spokeAudit has each request of a Credential written once, when it arrives: a watch counts as soon as it starts.
@@ -22,15 +25,97 @@ rules:
 - {level: None}
 `
 
-// hubAudit has each write of a ServiceAccount written once, when it arrives: OCM's controllers and add-ons run as one.
+// hubAudit begins the policy of the hub, and that of a spoke with Options.RecordChanges.
 const hubAudit = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [ResponseStarted, ResponseComplete, Panic]
 rules:
-- {level: Metadata, userGroups: ["system:serviceaccounts"], verbs: [create, update, patch, delete, deletecollection]}
-- {level: None}
 `
+
+// auditedAccounts records each request of the accounts when the API server answers: the answer says whether the request was allowed.
+const auditedAccounts = `- {level: Metadata, users: [%s], omitStages: [RequestReceived, Panic]}
+`
+
+// hubWrites has each write of a ServiceAccount written once, when it arrives: OCM's controllers and add-ons run as one.
+const hubWrites = `- {level: Metadata, userGroups: ["system:serviceaccounts"], verbs: [create, update, patch, delete, deletecollection], omitStages: [ResponseStarted, ResponseComplete, Panic]}
+`
+
+// deletions records who deletes CRDs, Namespaces and resources of Knative.
+const deletions = `- level: Metadata
+  verbs: [delete, deletecollection]
+  omitStages: [RequestReceived, ResponseStarted, Panic]
+  resources:
+  - {group: "", resources: [namespaces]}
+  - {group: apiextensions.k8s.io, resources: [customresourcedefinitions]}
+  - {group: serving.knative.dev}
+  - {group: networking.internal.knative.dev, resources: [clusterdomainclaims]}
+  - {group: eventing.knative.dev}
+  - {group: messaging.knative.dev}
+  - {group: flows.knative.dev}
+  - {group: sources.knative.dev}
+  - {group: sinks.knative.dev}
+`
+
+// reports records the content of Events, and of the status of resources of this project and of add-ons, which the accounts write.
+const reports = `- level: Request
+  users: [%s]
+  verbs: [create, update, patch]
+  omitStages: [RequestReceived, Panic]
+  resources:
+  - {group: "", resources: [events]}
+  - {group: events.k8s.io, resources: [events]}
+  - {group: operator.knative.dev, resources: ["*/status"]}
+  - {group: addon.open-cluster-management.io, resources: ["*/status"]}
+`
+
+// spokeWrites records the writes with the Credential, and those of administrators but for the status of simulated nodes and pods.
+const spokeWrites = `- {level: None, resources: [{group: "", resources: [nodes, nodes/status, pods, pods/status, events]}, {group: coordination.k8s.io}]}
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+  omitStages: [RequestReceived, ResponseStarted, Panic]
+  users: [admin, "system:serviceaccount:kube-system:fleet-access"]
+`
+
+// auditPolicy is the audit policy of an API server; empty means that nothing is recorded.
+func (o *Options) auditPolicy(hub bool) string {
+	if hub {
+		return o.hubAuditPolicy()
+	}
+	switch {
+	case o.AuditLog:
+		return spokeAudit
+	case o.RecordChanges:
+		return hubAudit + deletions + spokeWrites + "- {level: None}\n"
+	}
+	return ""
+}
+
+func (o *Options) hubAuditPolicy() string {
+	if !o.AuditLog && !o.RecordChanges && len(o.AuditedAccounts) == 0 {
+		return ""
+	}
+	policy := hubAudit
+	users := make([]string, 0, len(o.AuditedAccounts))
+	for _, account := range o.AuditedAccounts {
+		users = append(users, strconv.Quote(accountPrefix+account))
+	}
+	accounts := strings.Join(users, ", ")
+	if o.RecordChanges {
+		if len(users) > 0 {
+			policy += fmt.Sprintf(reports, accounts)
+		}
+		policy += deletions
+	}
+	if len(users) > 0 {
+		policy += fmt.Sprintf(auditedAccounts, accounts)
+	}
+	if o.AuditLog {
+		policy += hubWrites
+	}
+	return policy + "- {level: None}\n"
+}
+
+const accountPrefix = "system:serviceaccount:"
 
 const auditLog = "audit.log"
 
@@ -54,13 +139,67 @@ type Write struct {
 func (l *Lab) Writes() (map[Write]int, error) {
 	count := map[Write]int{}
 	err := l.Hub.audited(func(e auditEvent) {
-		w := Write{Account: strings.TrimPrefix(e.User.Username, "system:serviceaccount:"), Verb: e.Verb, Resource: e.ObjectRef.Resource}
-		if e.ObjectRef.Subresource != "" {
-			w.Resource += "/" + e.ObjectRef.Subresource
-		}
-		count[w]++
+		count[Write{Account: strings.TrimPrefix(e.User.Username, accountPrefix), Verb: e.Verb, Resource: e.resource()}]++
 	})
 	return count, err
+}
+
+// Request is a kind of request of an audited account.
+type Request struct {
+	// Agent is the program that made the request.
+	Agent string
+	Verb  string
+	// Resource has the subresource too, as in "manifestworks/status".
+	Group, Resource string
+	// Namespace and Name are empty where the request has none.
+	Namespace, Name string
+	// Forbidden tells that the permissions of the account do not allow the request.
+	Forbidden bool
+}
+
+// RequestsOf counts what an account of Options.AuditedAccounts has asked of the hub.
+func (l *Lab) RequestsOf(account string) (map[Request]int, error) {
+	count := map[Request]int{}
+	err := l.Hub.audited(func(e auditEvent) {
+		if e.User.Username != accountPrefix+account || e.ObjectRef.Resource == "" {
+			return
+		}
+		count[Request{
+			Agent: e.UserAgent, Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.resource(),
+			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid",
+		}]++
+	})
+	return count, err
+}
+
+// Change is a write that an API server has accepted and stored.
+type Change struct {
+	Time time.Time
+	// User is the name of the client, Agent the program of the client.
+	User, Agent string
+	Verb        string
+	// Resource has the subresource too, as in "manifestworks/status".
+	Group, Resource string
+	// Namespace and Name are empty where the request has none.
+	Namespace, Name string
+	// Content is the body of a write of an Event or of a status by an account of Options.AuditedAccounts on the hub.
+	Content []byte
+}
+
+// Changes lists the changes that Options.RecordChanges records, in the order in which the API server has answered. An API server
+// that was stopped and started again continues its record.
+func (c *Cluster) Changes() ([]Change, error) {
+	var out []Change
+	err := c.audited(func(e auditEvent) {
+		if !e.isChange() {
+			return
+		}
+		out = append(out, Change{
+			Time: e.RequestReceivedTimestamp, User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb, Group: e.ObjectRef.APIGroup,
+			Resource: e.resource(), Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Content: e.RequestObject,
+		})
+	})
+	return out, err
 }
 
 // auditEvent is a request as the audit log has it.
@@ -69,10 +208,34 @@ type auditEvent struct {
 	User struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	UserAgent string `json:"userAgent"`
 	ObjectRef struct {
+		APIGroup    string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
 	} `json:"objectRef"`
+	Annotations    map[string]string `json:"annotations"`
+	RequestURI     string            `json:"requestURI"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestReceivedTimestamp time.Time       `json:"requestReceivedTimestamp"`
+	RequestObject            json.RawMessage `json:"requestObject"`
+}
+
+func (e *auditEvent) resource() string {
+	if e.ObjectRef.Subresource == "" {
+		return e.ObjectRef.Resource
+	}
+	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+}
+
+// isChange reports whether the API server has accepted a write and stored the result.
+func (e *auditEvent) isChange() bool {
+	write := slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+	return write && e.ResponseStatus.Code/100 == 2 && !strings.Contains(e.RequestURI, "dryRun=")
 }
 
 // audited hands on every request of the cluster's audit log.
@@ -86,7 +249,7 @@ func (c *Cluster) audited(see func(auditEvent)) error {
 	}
 	defer func() { _ = f.Close() }()
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
 		var event auditEvent
 		if json.Unmarshal(lines.Bytes(), &event) == nil { // else the last one is being written

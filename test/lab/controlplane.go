@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/test/lab/pki"
@@ -114,16 +114,12 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
 		"--endpoint-reconciler-type=none", // it refuses loopback addresses
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
-		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
+		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
 		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceIPs.cidr(), "--allow-privileged",
 		// Tests need no protection from themselves, and one lab has few clients with many requests.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
 	}, args...)
-	if l.opts.AuditLog {
-		policy := spokeAudit
-		if c == l.Hub {
-			policy = hubAudit
-		}
+	if policy := l.opts.auditPolicy(c == l.Hub); policy != "" {
 		if err := c.write("audit.yaml", []byte(policy)); err != nil {
 			return err
 		}
@@ -136,6 +132,10 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 	if err != nil {
 		return err
 	}
+	return c.awaitAPIServer(ctx, p)
+}
+
+func (c *Cluster) awaitAPIServer(ctx context.Context, p *process.Process) error {
 	ca := x509.NewCertPool()
 	ca.AppendCertsFromPEM(c.CA)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12}}}
@@ -151,6 +151,9 @@ func (l *Lab) startControllers(c *Cluster, managerPort, schedulerPort string) er
 	manager := append(kubeconfigs("controller-manager"),
 		"--secure-port="+managerPort, "--use-service-account-credentials=true",
 		"--kube-api-qps=300", "--kube-api-burst=500", // its own default delays the first service account by 5 s
+		// The controller manager takes the readiness from pods of a node without heartbeats, and KWOK never restores the readiness, as
+		// a kubelet would: the node must outlast every interruption of the API server.
+		"--node-monitor-grace-period=30m",
 		"--service-account-private-key-file=sa.key", "--root-ca-file=ca.crt")
 	if c == l.Hub {
 		// Klusterlets ask for certificates on the hub only, and each of the four signers takes an inotify instance.
@@ -179,21 +182,18 @@ func (c *Cluster) writeKeys() error {
 		return err
 	}
 	c.CA = ca.CertPEM
-	private, public, err := pki.NewServiceAccountKey()
+	accountKey, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot generate the service account key of %s: %w", c.Name, err)
 	}
-	files := map[string][]byte{"ca.crt": ca.CertPEM, "ca.key": ca.KeyPEM, "sa.key": private, "sa.pub": public}
+	files := map[string][]byte{"ca.crt": ca.CertPEM, "ca.key": ca.KeyPEM, "sa.key": accountKey}
 	serverNames := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 	for _, w := range []string{"addon", "registration", "work"} {
 		serverNames = append(serverNames, "cluster-manager-"+w+"-webhook.open-cluster-management-hub.svc")
 	}
 	for name, s := range map[string]pki.Subject{
-		"apiserver": {
-			CommonName: "kube-apiserver", DNSNames: serverNames,
-			IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(c.serviceIPs.first())},
-		},
-		"front-proxy": {CommonName: "front-proxy-client"},
+		"apiserver":   {Name: "kube-apiserver", Hosts: append(serverNames, "127.0.0.1", c.serviceIPs.first())},
+		"front-proxy": {Name: "front-proxy-client"},
 	} {
 		if files[name+".crt"], files[name+".key"], err = ca.Issue(s); err != nil {
 			return err
@@ -209,9 +209,9 @@ func (c *Cluster) writeKeys() error {
 
 func (c *Cluster) writeKubeconfigs(ca *pki.CA) error {
 	for name, s := range map[string]pki.Subject{
-		"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
-		"controller-manager": {CommonName: "system:kube-controller-manager"},
-		"scheduler":          {CommonName: "system:kube-scheduler"},
+		"admin":              {Name: "admin", Groups: []string{"system:masters"}},
+		"controller-manager": {Name: "system:kube-controller-manager"},
+		"scheduler":          {Name: "system:kube-scheduler"},
 	} {
 		cert, key, err := ca.Issue(s)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,6 +134,23 @@ func (l *Lab) startHubControllers(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+// serverTimeout is how long an API server may take to start again.
+const serverTimeout = 2 * time.Minute
+
+// StartHubServer starts the stopped API server of the hub and waits until the API server is ready.
+func (l *Lab) StartHubServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	p, err := l.procs.Get(l.Hub.Name + "-apiserver")
+	if err != nil {
+		return err
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return l.Hub.awaitAPIServer(ctx, p)
 }
 
 // gates renders the feature gates as a flag; extra overrides base.

@@ -25,6 +25,8 @@ const (
 	agentAccount = "klusterlet-agent-sa"
 	// defaultStatusSync is the agent's own default; the klusterlet's Deployment sets 60 s where one replica runs.
 	defaultStatusSync = 10 * time.Second
+	// defaultAgentQPS is how many requests a second an agent may make to its cluster, and half of a burst.
+	defaultAgentQPS = 50
 )
 
 // aggregateRole is what OCM's operator makes at run time: the role that collects what add-ons let the work agent do.
@@ -169,6 +171,9 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	if interval == 0 {
 		interval = defaultStatusSync
 	}
+	// Each poll gets every applied object. An agent that polls more often than by default may make as many more requests, or the
+	// polls would take the requests of the agent's other work.
+	qps := defaultAgentQPS * max(1, int(defaultStatusSync/interval))
 	id := "agent-" + c.Name
 	if c.agentNamespace != agentNamespace { // an agent would take works of its own ID for those of a hub that it has left
 		id = c.agentNamespace + "-" + c.Name
@@ -186,6 +191,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 			"--kubeconfig=" + kubeconfig, "--spoke-kubeconfig=" + kubeconfig,
 			"--spoke-external-server-urls=" + c.URL, "--namespace=" + c.agentNamespace,
 			"--listen=127.0.0.1:" + listen[0], "--disable-leader-election", "--status-sync-interval=" + interval.String(),
+			fmt.Sprintf("--kube-api-qps=%d", qps), fmt.Sprintf("--kube-api-burst=%d", 2*qps),
 		},
 	})
 }

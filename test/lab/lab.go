@@ -191,6 +191,8 @@ type Component struct {
 	State process.State `json:"state"`
 	PID   int           `json:"pid,omitempty"`
 	Log   string        `json:"log"`
+	// Command is the program with its arguments.
+	Command []string `json:"-"`
 }
 
 // Components lists the processes of the lab in the order in which they were started.
@@ -199,7 +201,7 @@ func (l *Lab) Components() []Component {
 	out := make([]Component, 0, len(procs))
 	for _, p := range procs {
 		state, pid := p.State()
-		out = append(out, Component{Name: p.Name(), State: state, PID: pid, Log: p.LogFile()})
+		out = append(out, Component{Name: p.Name(), State: state, PID: pid, Log: p.LogFile(), Command: p.Command()})
 	}
 	return out
 }
@@ -219,7 +221,7 @@ func (l *Lab) Kill(component string) error { return l.with(component, (*process.
 // Start runs a component that was stopped.
 func (l *Lab) Start(component string) error { return l.with(component, (*process.Process).Start) }
 
-// Pause freezes a component with SIGSTOP: it keeps its connections and answers nothing.
+// Pause freezes a component with SIGSTOP: the component keeps its connections and answers no request.
 func (l *Lab) Pause(component string) error { return l.with(component, (*process.Process).Pause) }
 
 // Resume continues a paused component.

@@ -5,9 +5,11 @@ package lab
 import (
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -25,7 +27,7 @@ func TestLab(t *testing.T) {
 }
 
 func holdsPromises(t *testing.T) {
-	l, err := New(t.Context(), Options{Spokes: 1, AuditLog: true, Log: os.Stderr})
+	l, err := New(t.Context(), Options{Spokes: 1, AuditLog: true, RecordChanges: true, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +70,7 @@ func holdsPromises(t *testing.T) {
 	if err != nil || writes[ofOCM] == 0 {
 		t.Errorf("on the hub was written %v (%v), want %v among it", writes, err, ofOCM)
 	}
+	recordsChanges(t, l.Hub)
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
@@ -79,5 +82,32 @@ func holdsPromises(t *testing.T) {
 		if cmdline, err := os.ReadFile("/proc/" + itoa(pid) + "/cmdline"); err == nil && len(cmdline) > 0 {
 			t.Errorf("process %d is still there: %s", pid, cmdline)
 		}
+	}
+}
+
+// recordsChanges holds that the cluster records the deletion of a Namespace, and no deletion that failed.
+func recordsChanges(t *testing.T, c *Cluster) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "deleted-by-test"
+	if err := c.Apply(t.Context(), namespaces(name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), name+"-absent", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the deletion of an absent Namespace: %v", err)
+	}
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := c.Changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted := slices.DeleteFunc(changes, func(change Change) bool { return change.Verb != "delete" || !strings.HasPrefix(change.Name, name) })
+	if len(deleted) != 1 || deleted[0].Name != name || deleted[0].Resource != "namespaces" || !strings.HasPrefix(deleted[0].Agent, "lab.test/") {
+		t.Errorf("the recorded deletions are %+v, want that of Namespace %s by lab.test", deleted, name)
 	}
 }

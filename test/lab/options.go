@@ -30,6 +30,13 @@ type Options struct {
 	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what
 	// ServiceAccounts write: see Cluster.Requests and Lab.Writes.
 	AuditLog bool
+	// AuditedAccounts are ServiceAccounts of the hub, as "namespace:name", whose requests of all kinds the hub's API server
+	// records: see Lab.RequestsOf.
+	AuditedAccounts []string
+	// RecordChanges has every API server record who deletes CRDs, Namespaces and resources of Knative. The API servers of spokes
+	// also record the writes with their Credential and of administrators, and the hub's the content of the Events and statuses that
+	// AuditedAccounts write: see Cluster.Changes. On spokes, AuditLog takes precedence.
+	RecordChanges bool
 	// Dir is the lab's directory; empty means a new temporary one that is removed at the end.
 	Dir string
 	// Log takes progress lines; nil discards them.

@@ -3,6 +3,42 @@
 knative-addon-manager
 {{- end }}
 
+{{/* The name of everything that belongs to the program which installs on the hub itself. */}}
+{{- define "knative-addon.local" -}}
+knative-addon-local
+{{- end }}
+
+{{/* Labels that select the pods of that program. They never change. */}}
+{{- define "knative-addon.localSelectorLabels" -}}
+app.kubernetes.io/name: knative-addon
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: local-installs
+{{- end }}
+
+{{/* The image of both. */}}
+{{- define "knative-addon.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The port of the metrics. */}}
+{{- define "knative-addon.metricsPort" -}}
+{{ ternary 8443 8080 .Values.metrics.secure }}
+{{- end }}
+
+{{/* What every container may do: nothing but run. */}}
+{{- define "knative-addon.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop:
+  - ALL
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
 {{/* Labels that select the manager's pods. They never change. */}}
 {{- define "knative-addon.selectorLabels" -}}
 app.kubernetes.io/name: knative-addon
@@ -76,6 +112,9 @@ spec:
 {{- define "knative-addon.checkMulticluster" -}}
 {{- with .Values.multicluster }}
 {{- $providers := .accessProvidersConfig.providers }}
+{{- if .secretNamespaces }}
+{{- fail "multicluster.secretNamespaces is no longer read: it let every ClusterProfile use every Secret of a namespace. Write multicluster.inventories instead, for example [{namespace: team, providers: [secretreader], servers: [api.example.com], secrets: [edge-7]}], with the namespace of the ClusterProfiles; and secretNamespace where the Secrets are in another namespace (docs/direct.md)" }}
+{{- end }}
 {{- if not $providers }}
 {{- fail "multicluster.accessProvidersConfig.providers is empty: name an access provider, or set multicluster.enabled to false" }}
 {{- end }}
@@ -101,6 +140,43 @@ spec:
 {{- if not $under }}
 {{- fail (printf "multicluster.accessProvidersConfig: command %q of provider %q is not under the mountPath of any of multicluster.plugins" $command .name) }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Arguments about rendering, of every program that renders. */}}
+{{- define "knative-addon.renderingArgs" -}}
+{{- with .Values.rendering }}
+{{- with .remoteManifestsAllowedHosts }}
+- --remote-manifests-allowed-hosts={{ join "," . }}
+{{- end }}
+{{- with .remoteManifestsAllowedNetworks }}
+- --remote-manifests-allowed-networks={{ join "," . }}
+{{- end }}
+{{- with .allowedKinds }}
+- --allowed-kinds={{ join "," . }}
+{{- end }}
+{{- with .trustedNamespaces }}
+- --trusted-namespaces={{ join "," . }}
+{{- end }}
+{{- with .allowedImageRegistries }}
+- --allowed-image-registries={{ join "," . }}
+{{- end }}
+{{- if .keepCRDDescriptions }}
+- --keep-crd-descriptions
+{{- end }}
+{{- if .keepConfigExamples }}
+- --keep-config-examples
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Fails an installation on a hub where the Knative Operator runs: the operator would install the resources of the chart on the hub. */}}
+{{- define "knative-addon.refuseOperator" -}}
+{{- $namespace := .Values.knativeOperator.namespace }}
+{{- with and .Release.IsInstall (lookup "apps/v1" "Deployment" $namespace "knative-operator") }}
+{{- if ne (toString (.spec).replicas) "0" }}
+{{- fail (printf "the Knative Operator runs on this hub (Deployment %s/knative-operator), and would install the resources of this chart on the hub: first run 'kubectl scale deployment --namespace %s knative-operator --replicas=0', and keep the operator's release, because its uninstallation deletes the CustomResourceDefinitions and all their resources" $namespace $namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -16,27 +16,28 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// schemaAnnotation tells one version of a CustomResourceDefinition from another. Helm never changes what it has once
-// installed from a chart's crds directory, so the chart's notes compare the hub's with its own and tell what to do.
+// schemaAnnotation identifies the version of a CustomResourceDefinition. Helm never updates the crds directory of a chart,
+// so that the chart's notes compare the hub's annotation with the chart's and say how to update.
 const schemaAnnotation = api.Prefix + "schema"
 
-// annotationsLimit is how many bytes the annotations of an object may have. `kubectl apply` without --server-side
-// keeps the whole object in one, so a larger CustomResourceDefinition cannot be applied that way. Both are well below
-// it with every description in place, so no description is trimmed here.
+// annotationsLimit is the number of bytes that the annotations of an object may have. `kubectl apply` without --server-side
+// keeps the whole object in an annotation. Both CustomResourceDefinitions are well below the limit with every description,
+// so that the generator trims no description.
 const annotationsLimit = 256 * 1024
 
 //go:embed patches.yaml
 var patchesSchema []byte
 
-// amend makes the CustomResourceDefinition that controller-gen wrote the one of our hub:
-//   - printer columns that tell version and health, not only the target;
-//   - spec.namespaceConfiguration, the name under which Knative's documentation has spec.namespace;
+// amendCRD adds to the CustomResourceDefinition of controller-gen:
+//   - printer columns with version and health, besides the target;
+//   - spec.namespaceConfiguration, the name of spec.namespace in Knative's documentation;
 //   - spec.patches;
-//   - spec.clusterProfileRef stays immutable also when the spec itself comes or goes;
+//   - the bounds of package api on texts, lists and maps of the spec;
+//   - a rule that keeps spec.clusterProfileRef immutable also when the spec itself is added or removed;
 //   - an annotation that changes with the spec.
 //
-// The rest, upstream's own validation rules included, stays as it is.
-func amend(crd map[string]any) error {
+// The rest stays, including upstream's validation rules.
+func amendCRD(crd map[string]any) error {
 	versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func amend(crd map[string]any) error {
 	if err := unstructured.SetNestedSlice(crd, versions, "spec", "versions"); err != nil {
 		return err
 	}
-	if err := annotate(crd); err != nil {
+	if err := annotateSchema(crd); err != nil {
 		return err
 	}
 	return checkSize(crd)
@@ -78,27 +79,79 @@ func amendSchema(version map[string]any) error {
 	if err := unstructured.SetNestedMap(version, patches, append(properties, "patches")...); err != nil {
 		return err
 	}
+	spec, _, err := unstructured.NestedFieldNoCopy(version, properties...)
+	if err != nil {
+		return err
+	}
+	boundFields(spec)
 	return unstructured.SetNestedSlice(version, rootRules(), "schema", "openAPIV3Schema", "x-kubernetes-validations")
+}
+
+// boundFields sets the manager's bounds on every text, list and map of a spec.
+func boundFields(spec any) {
+	fields, _ := spec.(map[string]any)
+	for name, schema := range fields {
+		switch name {
+		case "config":
+			boundSchema(schema, api.MaxSpecBytes)
+		case "patches":
+			boundSchema(schema, api.MaxPatchBytes)
+			setLimit(schema, "maxItems", api.MaxPatches)
+		default:
+			boundSchema(schema, api.MaxTextBytes)
+		}
+	}
+}
+
+// boundSchema sets bounds within a schema; upstream's own bounds stay.
+func boundSchema(schema any, text int64) {
+	s, _ := schema.(map[string]any)
+	switch s["type"] {
+	case "string":
+		if s["enum"] == nil && s["maxLength"] == nil {
+			s["maxLength"] = text
+		}
+	case "array":
+		if s["maxItems"] == nil {
+			s["maxItems"] = int64(api.MaxListItems)
+		}
+		boundSchema(s["items"], text)
+	case "object":
+		if _, ok := s["additionalProperties"].(map[string]any); ok && s["maxProperties"] == nil {
+			s["maxProperties"] = int64(api.MaxMapKeys)
+		}
+		boundSchema(s["additionalProperties"], text)
+		properties, _ := s["properties"].(map[string]any)
+		for _, property := range properties {
+			boundSchema(property, text)
+		}
+	}
+}
+
+func setLimit(schema any, name string, limit int64) {
+	if s, ok := schema.(map[string]any); ok {
+		s[name] = limit
+	}
 }
 
 func printerColumns() []any {
 	const ready = `.status.conditions[?(@.type=="Ready")]`
 	return []any{
-		column("Version", "string", ".status.version"),
-		column("Ready", "string", ready+".status"),
-		column("Reason", "string", ready+".reason"),
-		column("Target Cluster", "string", ".spec.clusterProfileRef.name"),
-		column("Age", "date", ".metadata.creationTimestamp"),
+		printerColumn("Version", "string", ".status.version"),
+		printerColumn("Ready", "string", ready+".status"),
+		printerColumn("Reason", "string", ready+".reason"),
+		printerColumn("Target Cluster", "string", ".spec.clusterProfileRef.name"),
+		printerColumn("Age", "date", ".metadata.creationTimestamp"),
 	}
 }
 
-func column(name, kind, path string) map[string]any {
+func printerColumn(name, kind, path string) map[string]any {
 	return map[string]any{"name": name, "type": kind, "jsonPath": path}
 }
 
-// rootRules closes the hole that upstream's rules leave: they sit on spec, so they do not run when the object had or
-// has no spec at all. This one sits on the object, where the old value always exists on an update; it leaves the case
-// that both specs exist to upstream's rules, so that a fault is told once.
+// rootRules closes a gap of upstream's rules: rules on spec do not run when the old or the new object has no spec. A rule
+// on the object always has the old object on an update. The rule leaves objects with both specs to upstream's rules, so
+// that a fault is reported once.
 func rootRules() []any {
 	return []any{map[string]any{
 		"rule": "(has(self.spec) && has(oldSelf.spec)) || " +
@@ -109,7 +162,7 @@ func rootRules() []any {
 	}}
 }
 
-func annotate(crd map[string]any) error {
+func annotateSchema(crd map[string]any) error {
 	spec, err := json.Marshal(crd["spec"])
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ spec:
 
 func TestAmend(t *testing.T) {
 	crd := parse(t, []byte(small))
-	if err := amend(crd); err != nil {
+	if err := amendCRD(crd); err != nil {
 		t.Fatal(err)
 	}
 	version := versionOf(t, crd)
@@ -58,11 +58,41 @@ func TestAmend(t *testing.T) {
 	}
 }
 
+// Texts, lists and maps of a spec are bounded; what upstream bounds, and what is bounded by its type, stays.
+func TestBoundFields(t *testing.T) {
+	fields := parse(t, []byte(`
+version: {type: string}
+config: {type: object, additionalProperties: {type: object, additionalProperties: {type: string}}}
+patches: {type: array, items: {type: object, properties: {content: {type: string}, type: {type: string, enum: [json]}}}}
+workloads: {type: array, maxItems: 7, items: {type: object, properties: {replicas: {type: integer}, name: {type: string, maxLength: 3}}}}
+`))
+	boundFields(fields)
+	data, err := yaml.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := parse(t, []byte(`
+version: {type: string, maxLength: 16384}
+config:
+  type: object
+  maxProperties: 1024
+  additionalProperties: {type: object, maxProperties: 1024, additionalProperties: {type: string, maxLength: 1048576}}
+patches:
+  type: array
+  maxItems: 100
+  items: {type: object, properties: {content: {type: string, maxLength: 65536}, type: {type: string, enum: [json]}}}
+workloads: {type: array, maxItems: 7, items: {type: object, properties: {replicas: {type: integer}, name: {type: string, maxLength: 3}}}}
+`))
+	if diff := cmp.Diff(want, parse(t, data)); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+}
+
 func TestSchemaAnnotationFollowsTheSpec(t *testing.T) {
 	schema := func(change func(crd map[string]any)) string {
 		crd := parse(t, []byte(small))
 		change(crd)
-		if err := amend(crd); err != nil {
+		if err := amendCRD(crd); err != nil {
 			t.Fatal(err)
 		}
 		value, _, _ := unstructured.NestedString(crd, "metadata", "annotations", schemaAnnotation)
@@ -85,7 +115,7 @@ func TestAmendRefuses(t *testing.T) {
 		"no spec.namespace": `{spec: {versions: [{name: v1, schema: {openAPIV3Schema: {}}}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := amend(parse(t, []byte(crd))); err == nil {
+			if err := amendCRD(parse(t, []byte(crd))); err == nil {
 				t.Error("amend did not fail")
 			}
 		})

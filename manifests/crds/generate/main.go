@@ -2,8 +2,8 @@
 
 // Command generate writes the CustomResourceDefinitions of KnativeServing and KnativeEventing into the chart.
 //
-// Their schema comes from the Go types of module knative.dev/operator, by controller-gen as pinned in go.tools.mod.
-// What a hub needs beyond that is added here; function amend lists it.
+// controller-gen, as pinned in go.tools.mod, derives the schema from the Go types of module knative.dev/operator. amendCRD lists
+// the additions for a hub.
 package main
 
 import (
@@ -46,27 +46,27 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(upstream) //nolint:errcheck // a directory below the system's temporary one
+	defer os.RemoveAll(upstream) //nolint:errcheck // a directory below the system's temporary directory
 	if err := controllerGen(ctx, root, upstream); err != nil {
 		return err
 	}
 	for _, resource := range []string{"knativeservings", "knativeeventings"} {
 		name := "operator.knative.dev_" + resource + ".yaml"
-		if err := convert(filepath.Join(upstream, name), filepath.Join(root, target, name)); err != nil {
+		if err := convertCRD(filepath.Join(upstream, name), filepath.Join(root, target, name)); err != nil {
 			return fmt.Errorf("cannot convert %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// controllerGen runs it with the options of the Knative Operator.
+// controllerGen runs controller-gen with the options of the Knative Operator.
 func controllerGen(ctx context.Context, root, out string) error {
-	_, err := output(ctx, root, "go", "tool", "-modfile=go.tools.mod", "controller-gen",
+	_, err := runCommand(ctx, root, "go", "tool", "-modfile=go.tools.mod", "controller-gen",
 		"crd:allowDangerousTypes=true,ignoreUnexportedFields=true", "paths="+types, "output:crd:dir="+out)
 	return err
 }
 
-func convert(from, to string) error {
+func convertCRD(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func convert(from, to string) error {
 	if err := yaml.Unmarshal(data, &crd); err != nil {
 		return err
 	}
-	if err := amend(crd); err != nil {
+	if err := amendCRD(crd); err != nil {
 		return err
 	}
 	if data, err = yaml.Marshal(crd); err != nil {
@@ -85,11 +85,11 @@ func convert(from, to string) error {
 }
 
 func moduleRoot(ctx context.Context) (string, error) {
-	out, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
+	out, err := runCommand(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
 	return string(bytes.TrimSpace(out)), err
 }
 
-func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+func runCommand(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	out, err := cmd.Output()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -25,16 +27,16 @@ import (
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
-// Versions knows which versions can be installed.
+// Versions lists the versions that can be installed.
 type Versions interface {
-	// Versions are those of a component, the newest first.
+	// Versions returns the versions of a component, the newest first.
 	Versions(component api.Component) []string
 }
 
-// Reconciler keeps the scores of one cluster at a time.
+// Reconciler maintains the scores of one cluster in each pass.
 type Reconciler struct {
 	AddOns      addonlisters.ManagedClusterAddOnLister
 	Clusters    clusterlisters.ManagedClusterLister
@@ -46,14 +48,14 @@ type Reconciler struct {
 	Versions Versions
 	Clock    clock.PassiveClock
 
-	// trends are of the clusters that have scores. There is one worker.
+	// trends holds the clusters that have scores. The controller has one worker.
 	trends map[string]*trend
 }
 
-// staleRetry is after how long a reconcile that has read an old object is done again, unless an event comes first.
+// staleRetry is the delay after a write to an object that is gone, unless an event comes first.
 const staleRetry = time.Second
 
-// Reconcile brings the scores of one cluster up to date.
+// Reconcile updates the scores of one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cluster := req.Name
 	written, err := r.Scores.AddOnPlacementScores(cluster).Get(api.ScoresName)
@@ -63,58 +65,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("cannot get the scores of cluster %q: %w", cluster, err)
 	}
-	installations, err := r.gather(cluster)
+	states, err := r.gatherComponents(cluster)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	var wait time.Duration
 	switch {
-	case !anyPresent(installations):
-		err = r.remove(ctx, cluster, written)
+	case !slices.ContainsFunc(states, componentState.isPresent):
+		err = r.deleteScores(ctx, cluster, written)
 	case written == nil:
-		err = r.create(ctx, cluster)
+		err = r.createScores(ctx, cluster)
 	default:
-		wait, err = r.keep(ctx, written, installations)
+		wait, err = r.updateScores(ctx, written, states)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache is behind; no fault
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil // the cache was behind; this is no fault
 	}
 	return reconcile.Result{RequeueAfter: wait}, err
 }
 
-// gather reads what is known of all components on a cluster.
-func (r *Reconciler) gather(cluster string) ([]installation, error) {
-	var out []installation
+// gatherComponents reads the facts about all components on a cluster from the caches.
+func (r *Reconciler) gatherComponents(cluster string) ([]componentState, error) {
+	var states []componentState
 	for _, c := range api.Components() {
-		i := installation{component: c, versions: r.Versions.Versions(c)}
+		i := componentState{component: c, versions: r.Versions.Versions(c)}
 		var errs [3]error
 		i.addOn, errs[0] = r.AddOns.ManagedClusterAddOns(cluster).Get(c.AddOnName())
 		if apierrors.IsNotFound(errs[0]) {
 			i.addOn, errs[0] = nil, nil
 		}
-		i.foundation, errs[1] = r.Foundations.ManifestWorks(cluster).Get(work.FoundationName(c))
+		i.foundation, errs[1] = r.Foundations.ManifestWorks(cluster).Get(manifestwork.FoundationName(c))
 		if apierrors.IsNotFound(errs[1]) {
 			i.foundation, errs[1] = nil, nil
 		}
 		i.payloads, errs[2] = r.Payloads.ManifestWorks(cluster).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: c.AddOnName()}))
 		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("cannot read what is known of add-on %q on cluster %q: %w", c, cluster, err)
+			return nil, fmt.Errorf("cannot read the state of add-on %q on cluster %q: %w", c, cluster, err)
 		}
-		out = append(out, i)
+		states = append(states, i)
 	}
-	return out, nil
+	return states, nil
 }
 
-func anyPresent(installations []installation) bool {
-	for _, i := range installations {
-		if i.present() {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *Reconciler) remove(ctx context.Context, cluster string, written *clusterv1alpha1.AddOnPlacementScore) error {
+func (r *Reconciler) deleteScores(ctx context.Context, cluster string, written *clusterv1alpha1.AddOnPlacementScore) error {
 	delete(r.trends, cluster)
 	if written == nil || written.DeletionTimestamp != nil {
 		return nil
@@ -128,10 +121,10 @@ func (r *Reconciler) remove(ctx context.Context, cluster string, written *cluste
 	return nil
 }
 
-// create makes the object, in which a status cannot be; that follows its event.
-func (r *Reconciler) create(ctx context.Context, cluster string) error {
+// createScores creates the object. A creation ignores the status; the event of the object leads to the first scores.
+func (r *Reconciler) createScores(ctx context.Context, cluster string) error {
 	if c, err := r.Clusters.Get(cluster); err != nil || c.DeletionTimestamp != nil {
-		return ignoreNotFound(err) // the namespace goes with the cluster
+		return client.IgnoreNotFound(err) // Kubernetes deletes the namespace with the cluster
 	}
 	_, err := r.Client.ClusterV1alpha1().AddOnPlacementScores(cluster).Create(ctx, &clusterv1alpha1.AddOnPlacementScore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: api.ScoresName},
@@ -142,28 +135,29 @@ func (r *Reconciler) create(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// keep writes what has changed for long enough, and renews what would end. It returns when to look again.
-func (r *Reconciler) keep(ctx context.Context, written *clusterv1alpha1.AddOnPlacementScore, installations []installation) (time.Duration, error) {
+// updateScores writes scores that changed for long enough, and renews scores before they expire. updateScores returns the delay
+// until the next pass.
+func (r *Reconciler) updateScores(ctx context.Context, written *clusterv1alpha1.AddOnPlacementScore, states []componentState) (time.Duration, error) {
 	cluster, now := written.Namespace, r.Clock.Now()
-	if c, err := r.Clusters.Get(cluster); err != nil || !inSight(c) {
+	if c, err := r.Clusters.Get(cluster); err != nil || !isAvailable(c) {
 		delete(r.trends, cluster)
-		return 0, ignoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
-	var seen []clusterv1alpha1.AddOnPlacementScoreItem
-	for _, i := range installations {
-		seen = append(seen, i.scores()...)
+	var current []clusterv1alpha1.AddOnPlacementScoreItem
+	for _, i := range states {
+		current = append(current, i.computeScores()...)
 	}
 	until := written.Status.ValidUntil
 	if until == nil {
-		return 0, r.write(ctx, written, seen)
+		return 0, r.writeScores(ctx, written, current)
 	}
-	write, wait := r.trendOf(cluster).see(written.Status.Scores, seen, now)
+	write, wait := r.ensureTrend(cluster).determineWrite(written.Status.Scores, current, now)
 	if write {
-		return 0, r.write(ctx, written, seen)
+		return 0, r.writeScores(ctx, written, current)
 	}
-	renew := renewIn(cluster, until.Time, now)
+	renew := renewalDelay(cluster, until.Time, now)
 	if renew == 0 {
-		return 0, r.write(ctx, written, written.Status.Scores)
+		return 0, r.writeScores(ctx, written, written.Status.Scores)
 	}
 	if wait == 0 {
 		return renew, nil
@@ -171,7 +165,7 @@ func (r *Reconciler) keep(ctx context.Context, written *clusterv1alpha1.AddOnPla
 	return min(wait, renew), nil
 }
 
-func (r *Reconciler) trendOf(cluster string) *trend {
+func (r *Reconciler) ensureTrend(cluster string) *trend {
 	if r.trends == nil {
 		r.trends = map[string]*trend{}
 	}
@@ -181,7 +175,7 @@ func (r *Reconciler) trendOf(cluster string) *trend {
 	return r.trends[cluster]
 }
 
-func (r *Reconciler) write(ctx context.Context, written *clusterv1alpha1.AddOnPlacementScore, items []clusterv1alpha1.AddOnPlacementScoreItem) error {
+func (r *Reconciler) writeScores(ctx context.Context, written *clusterv1alpha1.AddOnPlacementScore, items []clusterv1alpha1.AddOnPlacementScoreItem) error {
 	changed := written.DeepCopy()
 	changed.Status.Scores = items
 	changed.Status.ValidUntil = &metav1.Time{Time: r.Clock.Now().Add(validity)}
@@ -192,13 +186,6 @@ func (r *Reconciler) write(ctx context.Context, written *clusterv1alpha1.AddOnPl
 	return nil
 }
 
-func inSight(c *clusterv1.ManagedCluster) bool {
+func isAvailable(c *clusterv1.ManagedCluster) bool {
 	return c.DeletionTimestamp == nil && apimeta.IsStatusConditionTrue(c.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -27,6 +27,7 @@ import (
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 var now = time.Unix(1000000, 0)
@@ -35,16 +36,16 @@ type bundled []string
 
 func (b bundled) Versions(api.Component) []string { return b }
 
-// hub is what a reconcile finds.
-type hub struct {
-	serving installation
+// fakeHub is what a reconcile finds.
+type fakeHub struct {
+	serving componentState
 	cluster *clusterv1.ManagedCluster
 	written *clusterv1alpha1.AddOnPlacementScore
 }
 
-// newHub has complete on a cluster in sight, with the scores that belong to it.
-func newHub() *hub {
-	return &hub{
+// newHub has complete on an available cluster, with the scores of that state.
+func newHub() *fakeHub {
+	return &fakeHub{
 		serving: complete(),
 		cluster: &clusterv1.ManagedCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "cluster1"},
@@ -92,7 +93,7 @@ type outcome struct {
 }
 
 // reconcile runs one reconcile, in which every write fails when fail is set.
-func (h *hub) reconcile(t *testing.T, fail error) outcome {
+func (h *fakeHub) reconcile(t *testing.T, fail error) outcome {
 	t.Helper()
 	var out outcome
 	client := clusterfake.NewSimpleClientset()
@@ -114,7 +115,7 @@ func (h *hub) reconcile(t *testing.T, fail error) outcome {
 		Scores:      scorelisters.NewAddOnPlacementScoreLister(indexerOf(t, optional(h.written)...)),
 		Client:      client, Versions: bundled(h.serving.versions), Clock: testclock.NewFakePassiveClock(now),
 	}
-	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cluster1"}})
+	result, err := reconciler.Wrap(r, reconciler.OfCluster).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cluster1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +126,10 @@ func (h *hub) reconcile(t *testing.T, fail error) outcome {
 func TestReconcile(t *testing.T) {
 	scores := schema.GroupResource{Group: clusterv1alpha1.GroupName, Resource: "addonplacementscores"}
 	worst := append(items(75, 100, 100), none()...)
-	renew := renewIn("cluster1", now.Add(validity), now)
+	renew := renewalDelay("cluster1", now.Add(validity), now)
 	for name, tc := range map[string]struct {
 		reason string
-		change func(*hub)
+		change func(*fakeHub)
 		fail   error
 		want   []string
 		status []clusterv1alpha1.AddOnPlacementScoreItem
@@ -137,51 +138,53 @@ func TestReconcile(t *testing.T) {
 		"at rest": {reason: "Nothing is written until they are renewed.", wait: renew},
 		"to be renewed": {
 			reason: "They stay the same.",
-			change: func(h *hub) { h.written.Status.ValidUntil = &metav1.Time{Time: now.Add(renewal - spread)} },
-			want:   []string{"update status"}, status: worst,
+			change: func(h *fakeHub) {
+				h.written.Status.ValidUntil = &metav1.Time{Time: now.Add(renewalLead - renewalSpread)}
+			},
+			want: []string{"update status"}, status: worst,
 		},
 		"none yet": {
 			reason: "A status cannot be created.",
-			change: func(h *hub) { h.written = nil }, want: []string{"create"},
+			change: func(h *fakeHub) { h.written = nil }, want: []string{"create"},
 		},
 		"without status": {
 			reason: "The first one is no news that has to last.",
-			change: func(h *hub) { h.written.Status = clusterv1alpha1.AddOnPlacementScoreStatus{} },
+			change: func(h *fakeHub) { h.written.Status = clusterv1alpha1.AddOnPlacementScoreStatus{} },
 			want:   []string{"update status"}, status: worst,
 		},
 		"something changes": {
 			reason: "It may be over in a moment.",
-			change: func(h *hub) { h.serving.payloads[0].Status.ResourceStatus.Manifests[0] = workload("activator", 0) }, wait: worsePause,
+			change: func(h *fakeHub) { h.serving.payloads[0].Status.ResourceStatus.Manifests[0] = workload("activator", 0) }, wait: worseDelay,
 		},
-		"the cluster is out of sight": {
+		"the cluster is unavailable": {
 			reason: "Nothing is known, and nothing is renewed.",
-			change: func(h *hub) {
+			change: func(h *fakeHub) {
 				h.cluster.Status.Conditions[0].Status = metav1.ConditionUnknown
 				h.written.Status.ValidUntil = &metav1.Time{Time: now}
 			},
 		},
 		"the last add-on is gone": {
 			reason: "The scores go with it.",
-			change: func(h *hub) { h.serving.addOn, h.serving.foundation, h.serving.payloads = nil, nil, nil }, want: []string{"delete"},
+			change: func(h *fakeHub) { h.serving.addOn, h.serving.foundation, h.serving.payloads = nil, nil, nil }, want: []string{"delete"},
 		},
 		"the add-on is handed over": {
 			reason: "There is another one in a moment.",
-			change: func(h *hub) { h.serving.addOn = nil }, wait: renew,
+			change: func(h *fakeHub) { h.serving.addOn = nil }, wait: renew,
 		},
 		"no add-on, no scores": {
 			reason: "Clusters without Knative are not scored.",
-			change: func(h *hub) {
+			change: func(h *fakeHub) {
 				h.serving.addOn, h.serving.foundation, h.serving.payloads = nil, nil, nil
 				h.written = nil
 			},
 		},
 		"the cluster leaves": {
 			reason: "Its namespace takes no new objects.",
-			change: func(h *hub) { h.written, h.cluster.DeletionTimestamp = nil, &metav1.Time{Time: now} },
+			change: func(h *fakeHub) { h.written, h.cluster.DeletionTimestamp = nil, &metav1.Time{Time: now} },
 		},
 		"the cache is behind": {
 			reason: "That is no fault.", fail: apierrors.NewConflict(scores, api.ScoresName, nil),
-			change: func(h *hub) { h.written.Status.ValidUntil = nil }, want: []string{"update status"}, wait: staleRetry,
+			change: func(h *fakeHub) { h.written.Status.ValidUntil = nil }, want: []string{"update status"}, wait: staleRetry,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,8 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package scores tells Placements how Knative is on each cluster: AddOnPlacementScore "knative" in the cluster's namespace.
+// Package scores reports to Placements how Knative runs on each cluster: AddOnPlacementScore "knative" in the cluster's namespace.
 //
-// Everything is read from what the hub knows already, so that there is no agent. A score is worth no more than its stability:
-// what gets worse is written after a short pause, what gets better only once it has lasted, and a cluster at rest is
-// written twice a day. A cluster out of sight keeps its scores until they expire, since nothing new is known of it.
+// The scores come from objects that the hub already has, so that no agent is necessary. A score that changes often moves workloads often.
+// Therefore a lower score is written after a short delay and a higher score only after a longer time without a fault. A cluster without
+// changes costs two writes a day. A cluster that is not available keeps its scores until the scores expire.
 package scores

@@ -39,7 +39,7 @@ func config(desired, applied string) addonv1beta1.ConfigReference {
 }
 
 // complete is Serving of the newest version on cluster1, with workloads of which three of four are available.
-func complete() installation {
+func complete() componentState {
 	payload := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "cluster1", Name: "payload", Labels: map[string]string{addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
 	}}
@@ -47,7 +47,7 @@ func complete() installation {
 		workload("activator", 1), workload("autoscaler", 1), workload("controller", 1), workload("webhook", 0),
 		{ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Name: "config-network"}},
 	}
-	return installation{
+	return componentState{
 		component: api.Serving, versions: []string{"1.23.0", "1.22.1", "1.22.0", "1.21.2", "1.20.3"},
 		addOn: &addonv1beta1.ManagedClusterAddOn{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: api.Serving.AddOnName()},
@@ -70,21 +70,21 @@ func TestScores(t *testing.T) {
 	deleted := &metav1.Time{Time: time.Unix(1000000, 0)}
 	for name, tc := range map[string]struct {
 		reason string
-		change func(*installation)
+		change func(*componentState)
 		want   []clusterv1alpha1.AddOnPlacementScoreItem
 	}{
 		"one of four workloads fails": {reason: "Readiness is a share.", want: items(75, 100, 100)},
 		"no work yet": {
 			reason: "It is not installed.",
-			change: func(i *installation) { i.foundation, i.payloads = nil, nil }, want: items(0, 0, 0),
+			change: func(i *componentState) { i.foundation, i.payloads = nil, nil }, want: items(0, 0, 0),
 		},
 		"nothing reported yet": {
 			reason: "What nobody has seen is not ready.",
-			change: func(i *installation) { i.payloads[0].Status.ResourceStatus.Manifests = nil }, want: items(0, 100, 100),
+			change: func(i *componentState) { i.payloads[0].Status.ResourceStatus.Manifests = nil }, want: items(0, 100, 100),
 		},
 		"a workload is gone": {
 			reason: "What was fed back of it before does not count.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.payloads[0].Status.ResourceStatus.Manifests[0].Conditions = []metav1.Condition{{
 					Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable",
 				}}
@@ -93,11 +93,11 @@ func TestScores(t *testing.T) {
 		},
 		"two minor versions behind": {
 			reason: "Patch versions do not count.",
-			change: func(i *installation) { i.foundation.Annotations[api.VersionAnnotation] = "1.21.0" }, want: items(75, 50, 100),
+			change: func(i *componentState) { i.foundation.Annotations[api.VersionAnnotation] = "1.21.0" }, want: items(75, 50, 100),
 		},
 		"far behind": {
 			reason: "No score is below 0.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.foundation.Annotations[api.VersionAnnotation] = "1.10.0"
 				i.versions = append(i.versions, "1.19.0", "1.18.0")
 			},
@@ -105,27 +105,27 @@ func TestScores(t *testing.T) {
 		},
 		"a version of its own": {
 			reason: "What is no version is not new.",
-			change: func(i *installation) { i.foundation.Annotations[api.VersionAnnotation] = "latest" }, want: items(75, 0, 100),
+			change: func(i *componentState) { i.foundation.Annotations[api.VersionAnnotation] = "latest" }, want: items(75, 0, 100),
 		},
 		"in the middle of a rollout": {
 			reason: "The desired revision is not there.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.addOn.Status.ConfigReferences = []addonv1beta1.ConfigReference{config("b", "a")}
 			}, want: items(75, 100, 0),
 		},
 		"first rollout": {
 			reason: "No revision was completed.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.addOn.Status.ConfigReferences = []addonv1beta1.ConfigReference{config("a", "")}
 			}, want: items(75, 100, 0),
 		},
 		"the add-on is held": {
 			reason: "What is installed stays.",
-			change: func(i *installation) { i.addOn.DeletionTimestamp = deleted }, want: items(75, 100, 100),
+			change: func(i *componentState) { i.addOn.DeletionTimestamp = deleted }, want: items(75, 100, 100),
 		},
 		"the removal is allowed": {
 			reason: "It is on its way out.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.addOn.DeletionTimestamp = deleted
 				i.addOn.Annotations = map[string]string{api.RemovalAllowedAnnotation: "1"}
 			},
@@ -133,15 +133,15 @@ func TestScores(t *testing.T) {
 		},
 		"the payload is being deleted": {
 			reason: "It is on its way out.",
-			change: func(i *installation) { i.payloads[0].DeletionTimestamp = deleted }, want: items(0, 0, 0),
+			change: func(i *componentState) { i.payloads[0].DeletionTimestamp = deleted }, want: items(0, 0, 0),
 		},
 		"between two add-ons": {
 			reason: "Nothing changes on the cluster.",
-			change: func(i *installation) { i.addOn = nil }, want: items(75, 100, 100),
+			change: func(i *componentState) { i.addOn = nil }, want: items(75, 100, 100),
 		},
 		"orphaned": {
 			reason: "Nobody looks after it.",
-			change: func(i *installation) {
+			change: func(i *componentState) {
 				i.addOn = nil
 				i.foundation.Annotations[api.OrphanedAnnotation] = "true"
 			},
@@ -153,7 +153,7 @@ func TestScores(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&i)
 			}
-			if diff := cmp.Diff(tc.want, i.scores()); diff != "" {
+			if diff := cmp.Diff(tc.want, i.computeScores()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
@@ -220,7 +220,7 @@ func TestTrend(t *testing.T) {
 			written, start := tc.written, time.Unix(1000000, 0)
 			for s := range tc.seconds {
 				seen := tc.seen(s)
-				write, _ := tr.see(items(written, 100, 100), items(seen, 100, 100), start.Add(time.Duration(s)*time.Second))
+				write, _ := tr.determineWrite(items(written, 100, 100), items(seen, 100, 100), start.Add(time.Duration(s)*time.Second))
 				if write {
 					got, written = append(got, seen), seen
 				}
@@ -239,15 +239,15 @@ func TestTrendWakesUp(t *testing.T) {
 		written, seen int32
 		want          time.Duration
 	}{
-		"worse":  {written: 100, seen: 80, want: worsePause},
-		"better": {written: 80, seen: 100, want: betterPause},
+		"worse":  {written: 100, seen: 80, want: worseDelay},
+		"better": {written: 80, seen: 100, want: betterDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var tr trend
-			if write, wait := tr.see(items(tc.written, 0, 0), items(tc.seen, 0, 0), at); write || wait != tc.want {
+			if write, wait := tr.determineWrite(items(tc.written, 0, 0), items(tc.seen, 0, 0), at); write || wait != tc.want {
 				t.Errorf("write %t, wait %s, want %s", write, wait, tc.want)
 			}
-			if write, _ := tr.see(items(tc.written, 0, 0), items(tc.seen, 0, 0), at.Add(tc.want)); !write {
+			if write, _ := tr.determineWrite(items(tc.written, 0, 0), items(tc.seen, 0, 0), at.Add(tc.want)); !write {
 				t.Error("it is not written then")
 			}
 		})
@@ -259,11 +259,11 @@ func TestRenewal(t *testing.T) {
 	until := at.Add(validity)
 	seen := map[time.Duration]bool{}
 	for _, cluster := range []string{"cluster1", "cluster2", "cluster3", "edge-berlin", "edge-oslo"} {
-		in := renewIn(cluster, until, at)
-		if in < validity-renewal-spread/2 || in > validity-renewal+spread/2 {
+		in := renewalDelay(cluster, until, at)
+		if in < validity-renewalLead-renewalSpread/2 || in > validity-renewalLead+renewalSpread/2 {
 			t.Errorf("%s is renewed after %s", cluster, in)
 		}
-		if again := renewIn(cluster, until, at.Add(in)); again != 0 {
+		if again := renewalDelay(cluster, until, at.Add(in)); again != 0 {
 			t.Errorf("%s is to be renewed then, not %s later", cluster, again)
 		}
 		seen[in] = true

@@ -15,29 +15,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
-// Informers are what the controller watches.
-type Informers struct {
-	AddOns, Clusters, Foundations, Payloads, Scores cache.SharedIndexInformer
-}
-
-// SetupWithManager makes the manager run the controller. A request is a cluster.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, in Informers) error {
+// SetupWithManager makes the manager run the controller. A request names a cluster.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("scores").
-		WatchesRawSource(watch(in.AddOns, func(o client.Object) (string, bool) { return o.GetNamespace(), ours(o.GetName()) })).
-		WatchesRawSource(watch(in.Clusters, func(o client.Object) (string, bool) { return o.GetName(), true })).
-		WatchesRawSource(watch(in.Foundations, inNamespace)).
-		WatchesRawSource(watch(in.Payloads, inNamespace)).
-		WatchesRawSource(watch(in.Scores, inNamespace)).
-		Complete(r)
+		WithOptions(reconciler.Options(1)).
+		WatchesRawSource(newSource(h.ManagedClusterAddOns().Informer(), func(o client.Object) (string, bool) { return o.GetNamespace(), isOurs(o.GetName()) })).
+		WatchesRawSource(newSource(h.ManagedClusters().Informer(), func(o client.Object) (string, bool) { return o.GetName(), true })).
+		WatchesRawSource(newSource(h.Foundations().Informer(), clusterOfNamespace)).
+		WatchesRawSource(newSource(h.Payloads().Informer(), clusterOfNamespace)).
+		WatchesRawSource(newSource(h.AddOnPlacementScores().Informer(), clusterOfNamespace)).
+		Complete(reconciler.Wrap(r, reconciler.OfCluster))
 	if err != nil {
 		return fmt.Errorf("cannot set up the scores: %w", err)
 	}
 	return nil
 }
 
-func watch(informer cache.SharedIndexInformer, cluster func(client.Object) (string, bool)) source.Source {
+func newSource(informer cache.SharedIndexInformer, cluster func(client.Object) (string, bool)) source.Source {
 	return &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(
 		func(_ context.Context, o client.Object) []reconcile.Request {
 			name, ok := cluster(o)
@@ -48,9 +46,9 @@ func watch(informer cache.SharedIndexInformer, cluster func(client.Object) (stri
 		})}
 }
 
-func inNamespace(o client.Object) (string, bool) { return o.GetNamespace(), true }
+func clusterOfNamespace(o client.Object) (string, bool) { return o.GetNamespace(), true }
 
-func ours(addOn string) bool {
+func isOurs(addOn string) bool {
 	for _, c := range api.Components() {
 		if c.AddOnName() == addOn {
 			return true

@@ -17,51 +17,55 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 const (
 	// inParallel is how many requests a pass has under way at a time.
 	inParallel = 10
-	// closingTimeout is how long it may take to record what was done when the time for doing it is over.
+	// closingTimeout bounds recording the results of a pass whose own deadline has expired.
 	closingTimeout = 10 * time.Second
-	// firstRetry and longestRetry bound the pause after which an object that was refused is tried again; each doubles the last.
+	// firstRetry and longestRetry bound the pause before a refused object is tried again. Each pause is twice the pause before.
 	firstRetry, longestRetry = time.Second, time.Minute
 )
 
-// carryOut does what is planned and returns the anchor that records it. The inventory is recorded before anything is done,
-// and again at the end: what happens in between can be told from the cluster.
-func (i *Installation) carryOut(ctx context.Context, b *render.Bundle, a *anchor, p *plan) (*anchor, error) {
-	a, err := i.writeAnchor(ctx, b, a, p.inventory)
+// executePlan applies and prunes as planned and returns the anchor that records the results. executePlan records the items
+// before the first change and after the last change: a later pass detects the changes in between on the cluster.
+func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *changePlan) (*inventory.Anchor, error) {
+	a, err := i.store.Write(ctx, a, p.installed, p.items)
 	if err != nil {
 		return nil, err
 	}
-	inv := maps.Clone(p.inventory)
-	applyErr := i.prune(ctx, p.unblock, inv)
+	inv := maps.Clone(p.items)
+	applyErr := i.deleteItems(ctx, p.unblock, inv)
 	if applyErr == nil {
-		applyErr = i.applyAll(ctx, a, p, inv)
+		applyErr = i.applyStages(ctx, a, p, inv)
 	}
-	if applyErr == nil && !i.blocked() {
-		applyErr = i.prune(ctx, p.prune, inv)
+	if applyErr == nil && !i.hasBlockingFailure() {
+		applyErr = i.deleteItems(ctx, p.prune, inv)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the cluster is slow, and the next pass goes on from here
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the cluster is slow, and the next pass continues from the recorded results
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closingTimeout)
 		defer cancel()
 	}
-	written, err := i.writeAnchor(ctx, b, a, inv)
+	written, err := i.store.Write(ctx, a, p.installed, inv)
 	return written, errors.Join(applyErr, err)
 }
 
-// applyAll applies stage after stage. What the cluster refuses is remembered; an error means that it could not be used.
-func (i *Installation) applyAll(ctx context.Context, a *anchor, p *plan, inv inventory) error {
-	defined := p.apply[foundationStage]
+// applyStages applies stage after stage. Refused objects are recorded as failures. An error means that the cluster is
+// unavailable.
+func (i *Installation) applyStages(ctx context.Context, a *inventory.Anchor, p *changePlan, inv inventory.Items) error {
+	defined := p.apply[render.StageFoundation]
 	for s, batch := range p.apply {
-		if stage(s) == webhookStage && i.failsIn(workloadStage) {
-			continue // nobody would answer
+		if render.Stage(s) == render.StageWebhook && i.hasFailureIn(render.StageWorkload) {
+			continue // no workload would serve the webhooks
 		}
-		if needsServed(stage(s)) && len(batch) > 0 {
-			if err := i.awaitServed(ctx, defined); err != nil {
+		if needsServedKinds(render.Stage(s)) && len(batch) > 0 {
+			if err := i.awaitServedKinds(ctx, defined); err != nil {
 				return err
 			}
 			defined = nil
@@ -69,32 +73,32 @@ func (i *Installation) applyAll(ctx context.Context, a *anchor, p *plan, inv inv
 		if err := i.applyStage(ctx, a, batch, inv); err != nil {
 			return err
 		}
-		if stage(s) == foundationStage && i.failsIn(foundationStage) {
-			return nil // nothing else can work
+		if render.Stage(s) == render.StageFoundation && i.hasFailureIn(render.StageFoundation) {
+			return nil // every other object needs the foundation
 		}
 	}
 	return nil
 }
 
-// applied is what came of one object.
-type applied struct {
-	entry   entry
+// applyResult is the result of applying one object.
+type applyResult struct {
+	entry   inventory.Item
 	version string
 	err     error
 }
 
-func (i *Installation) applyStage(ctx context.Context, a *anchor, batch []item, inv inventory) error {
+func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, batch []desiredObject, inv inventory.Items) error {
 	var mu sync.Mutex
-	results := make(map[render.ObjectID]applied, len(batch))
+	results := make(map[render.ObjectID]applyResult, len(batch))
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(inParallel)
 	for _, it := range batch {
 		g.Go(func() error {
-			r := i.applyOne(groupCtx, a, &it)
+			r := i.applyObject(groupCtx, a, &it)
 			mu.Lock()
 			defer mu.Unlock()
 			results[it.id] = r
-			if unusable(r.err) {
+			if clustercache.IsUnavailable(r.err) {
 				return fmt.Errorf("cannot apply %s: %w", it.id, r.err)
 			}
 			return nil
@@ -104,53 +108,60 @@ func (i *Installation) applyStage(ctx context.Context, a *anchor, batch []item, 
 	for _, it := range batch {
 		r, done := results[it.id]
 		switch {
-		case !done || unusable(r.err):
+		case !done || clustercache.IsUnavailable(r.err):
 		case r.err != nil:
-			i.fail(&it, r.err)
+			i.recordFailure(&it, r.err)
 		default:
-			delete(i.failing, it.id)
-			inv[it.id], i.written[it.id] = r.entry, r.version
+			delete(i.failedObjects, it.id)
+			inv[it.id], i.writtenVersions[it.id] = r.entry, r.version
 		}
 	}
 	return err
 }
 
-// unusable tells that an error is not about the object: the cluster did not answer, or not now.
-func unusable(err error) bool {
-	var status apierrors.APIStatus
-	return err != nil && (!errors.As(err, &status) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServiceUnavailable(err))
-}
-
-func (i *Installation) applyOne(ctx context.Context, a *anchor, it *item) applied {
+func (i *Installation) applyObject(ctx context.Context, a *inventory.Anchor, it *desiredObject) applyResult {
 	var m *metav1.ObjectMeta
 	var err error
+	ctx, release := boundedhttp.Hold(ctx)
+	defer release()
 	switch it.Class {
 	case render.CreateOnly:
-		m, err = i.create(ctx, a, it)
+		m, err = i.createObject(ctx, a, it)
 	case render.OncePerVersion:
 		m, err = i.createJob(ctx, a, it)
 	default:
-		m, err = i.patch(ctx, a, it)
+		existed, checkErr := i.keepExisting(ctx, a, it)
+		if existed && it.id.Kind == "Namespace" {
+			e := it.inventoryItem()
+			e.Digest, e.Done = it.digest, true
+			return applyResult{entry: e}
+		}
+		if err = checkErr; err == nil {
+			m, err = i.applyServerSide(ctx, a, it)
+		}
+	}
+	if err == nil {
+		err = clustercache.CheckMetadata(m)
 	}
 	if err != nil {
-		return applied{err: err}
+		return applyResult{err: err}
 	}
-	e := it.entry()
-	e.UID, e.Digest, e.Fields = m.UID, it.digest, ownedFields(m.ManagedFields)
-	return applied{entry: e, version: m.ResourceVersion}
+	e := it.inventoryItem()
+	e.UID, e.Digest, e.Fields = m.UID, it.digest, clustercache.DigestOwnedFields(m.ManagedFields)
+	return applyResult{entry: e, version: m.ResourceVersion}
 }
 
-// patch applies server-side. A binding whose role has changed is made anew: it cannot be changed.
-func (i *Installation) patch(ctx context.Context, a *anchor, it *item) (*metav1.ObjectMeta, error) {
-	data, err := it.json(i.owner.Component, a)
+// applyServerSide applies an object. A role binding whose role has changed is recreated, because the API server refuses to
+// change the role.
+func (i *Installation) applyServerSide(ctx context.Context, a *inventory.Anchor, it *desiredObject) (*metav1.ObjectMeta, error) {
+	data, err := it.encodeManifest(i.owner.Component, a)
 	if err != nil {
 		return nil, err
 	}
-	client := i.cluster.metadata.Resource(it.Resource).Namespace(it.id.Namespace)
+	client := i.cluster.Metadata.Resource(it.Resource).Namespace(it.id.Namespace)
 	force := true
 	apply := func() (*metav1.PartialObjectMetadata, error) {
-		return client.Patch(ctx, it.id.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+		return client.Patch(ctx, it.id.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: clustercache.FieldManager, Force: &force})
 	}
 	out, err := apply()
 	if apierrors.IsInvalid(err) && isBinding(it.id) {
@@ -169,90 +180,136 @@ func isBinding(id render.ObjectID) bool {
 	return id.Group == "rbac.authorization.k8s.io" && (id.Kind == "RoleBinding" || id.Kind == "ClusterRoleBinding")
 }
 
-// create makes an object that the cluster fills, unless it is there.
-func (i *Installation) create(ctx context.Context, a *anchor, it *item) (*metav1.ObjectMeta, error) {
-	created, err := i.cluster.dynamic.Resource(it.Resource).Namespace(it.id.Namespace).Create(
-		ctx, it.object(i.owner.Component, a), metav1.CreateOptions{FieldManager: fieldManager})
+// createObject creates an object whose content the cluster fills in. An existing object is only labelled.
+func (i *Installation) createObject(ctx context.Context, a *inventory.Anchor, it *desiredObject) (*metav1.ObjectMeta, error) {
+	created, err := i.cluster.Dynamic.Resource(it.Resource).Namespace(it.id.Namespace).Create(
+		ctx, it.manifest(i.owner.Component, a), metav1.CreateOptions{FieldManager: clustercache.FieldManager})
 	if err == nil {
 		return &metav1.ObjectMeta{UID: created.GetUID(), ResourceVersion: created.GetResourceVersion()}, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
-	return i.label(ctx, a, it)
+	return i.labelObject(ctx, a, it)
 }
 
-// label gives an object our label and owner and leaves the rest of it alone.
-func (i *Installation) label(ctx context.Context, a *anchor, it *item) (*metav1.ObjectMeta, error) {
-	bare := item{Object: render.Object{Unstructured: bareOf(it.Unstructured)}, id: it.id}
-	data, err := bare.json(i.owner.Component, a)
+// labelObject applies only the component label and the owner reference, and leaves the rest of the object alone.
+func (i *Installation) labelObject(ctx context.Context, a *inventory.Anchor, it *desiredObject) (*metav1.ObjectMeta, error) {
+	bare := desiredObject{Object: render.Object{Unstructured: identityOf(it.Unstructured)}, id: it.id}
+	data, err := bare.encodeManifest(i.owner.Component, a)
 	if err != nil {
 		return nil, err
 	}
 	force := true
-	out, err := i.cluster.metadata.Resource(it.Resource).Namespace(it.id.Namespace).Patch(
-		ctx, it.id.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	out, err := i.cluster.Metadata.Resource(it.Resource).Namespace(it.id.Namespace).Patch(
+		ctx, it.id.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: clustercache.FieldManager, Force: &force})
 	if err != nil {
 		return nil, err
 	}
 	return &out.ObjectMeta, nil
 }
 
-// createJob makes a Job. One that is there has run, or runs, as long as it is of this digest or has completed; another one,
-// which may never complete, is replaced.
-func (i *Installation) createJob(ctx context.Context, a *anchor, it *item) (*metav1.ObjectMeta, error) {
-	client := i.cluster.dynamic.Resource(it.Resource).Namespace(it.id.Namespace)
+// createJob creates a Job. An existing Job stays if the Job has this digest or has completed. Any other Job may never complete,
+// and is replaced.
+func (i *Installation) createJob(ctx context.Context, a *inventory.Anchor, it *desiredObject) (*metav1.ObjectMeta, error) {
+	client := i.cluster.Dynamic.Resource(it.Resource).Namespace(it.id.Namespace)
 	have, err := client.Get(ctx, it.id.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return i.create(ctx, a, it)
+		return i.createObject(ctx, a, it)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := workloadSight(have)
+	s, err := clustercache.ReadObject(have)
 	if err != nil {
 		return nil, err
 	}
-	before, recorded := a.inventory[it.id]
-	if s.job != nil && s.job.Complete || !recorded || before.Digest == "" || before.Digest == it.digest {
-		return i.label(ctx, a, it)
+	before, recorded := a.Items[it.id]
+	if s.Job != nil && s.Job.Complete || !recorded || before.Digest == "" || before.Digest == it.digest {
+		return i.labelObject(ctx, a, it)
 	}
 	uid, background := have.GetUID(), metav1.DeletePropagationBackground
 	err = client.Delete(ctx, it.id.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	return i.create(ctx, a, it)
+	return i.createObject(ctx, a, it)
 }
 
-// applyNamespace makes the install namespace, in which the anchor will be, and tells whether somebody else had made it.
-func (i *Installation) applyNamespace(ctx context.Context, b *render.Bundle) (existed bool, err error) {
-	for _, it := range items(b, "") {
-		if it.id.Kind != "Namespace" || it.id.Group != "" || it.id.Name != b.Namespace {
-			continue
-		}
-		have, err := i.cluster.metadata.Resource(it.Resource).Get(ctx, it.id.Name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("cannot get %s: %w", it.id, err)
-		}
-		existed = err == nil && (have.Labels[api.ComponentLabel] == "" || have.Annotations[keepNamespaceAnnotation] != "")
-		if existed {
-			if err := i.keepNamespace(ctx, &it); err != nil { // before it looks like ours
-				return false, err
-			}
-		}
-		if _, err := i.patch(ctx, nil, &it); err != nil {
-			return false, fmt.Errorf("cannot apply %s: %w", it.id, err)
+// createNamespace creates the install namespace for the anchor. existed reports whether the cluster had the namespace before.
+func (i *Installation) createNamespace(ctx context.Context, b *render.Bundle) (existed bool, err error) {
+	it := installNamespace(b)
+	if it == nil {
+		return false, nil
+	}
+	if existed, err = i.existedBefore(ctx, nil, it); err != nil || existed {
+		return existed, err
+	}
+	if _, err := i.applyServerSide(ctx, nil, it); err != nil {
+		return false, fmt.Errorf("cannot apply %s: %w", it.id, err)
+	}
+	return false, nil
+}
+
+// installNamespace returns the install namespace of a bundle; nil if the bundle does not have the namespace.
+func installNamespace(b *render.Bundle) *desiredObject {
+	for _, it := range desiredObjects(b, "") {
+		if it.id.Kind == "Namespace" && it.id.Group == "" && it.id.Name == b.Namespace {
+			return &it
 		}
 	}
-	return existed, nil
+	return nil
 }
 
-// keepNamespace says on the namespace too, which stays when the anchor goes, that it was there before; under another manager,
-// so that no apply takes it away.
-func (i *Installation) keepNamespace(ctx context.Context, it *item) error {
-	_, err := i.cluster.metadata.Resource(it.Resource).Patch(ctx, it.id.Name, types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, keepNamespaceAnnotation), metav1.PatchOptions{FieldManager: fieldManager + "-keep"})
+// existedBefore reports whether the cluster had an object before the installation: the object has no label of the component, or
+// has the mark of markKept. An object that the anchor records as applied may have lost the label.
+func (i *Installation) existedBefore(ctx context.Context, a *inventory.Anchor, it *desiredObject) (bool, error) {
+	have, err := i.cluster.Metadata.Resource(it.Resource).Get(ctx, it.id.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot get %s: %w", it.id, err)
+	}
+	if have.Annotations[inventory.KeepAnnotation] != "" {
+		return true, nil
+	}
+	applied := a != nil && a.Items[it.id].UID == have.UID
+	return have.Labels[api.ComponentLabel] != string(i.owner.Component) && !applied, nil
+}
+
+// checkNewNamespace returns an *ExistingNamespaceError if the cluster had the install namespace before.
+func (i *Installation) checkNewNamespace(ctx context.Context, b *render.Bundle) error {
+	it := installNamespace(b)
+	if it == nil {
+		return nil
+	}
+	existed, err := i.existedBefore(ctx, nil, it)
+	if err == nil && existed {
+		err = &ExistingNamespaceError{Namespace: b.Namespace}
+	}
+	return err
+}
+
+// keepExisting reports whether the cluster had a Namespace or CRD before the installation, and marks such a CRD at the first apply.
+// No removal deletes a CRD with the mark, whatever the deletion policy. A Namespace needs no mark, because the add-on does not
+// label the Namespace.
+func (i *Installation) keepExisting(ctx context.Context, a *inventory.Anchor, it *desiredObject) (existed bool, err error) {
+	isNamespace := it.id.Kind == "Namespace"
+	if it.stage != render.StageFoundation || !isNamespace && a.Items[it.id].Digest != "" {
+		return false, nil
+	}
+	if existed, err = i.existedBefore(ctx, a, it); err != nil || !existed || isNamespace {
+		return existed, err
+	}
+	return true, i.markKept(ctx, it)
+}
+
+// markKept marks an object that the cluster had before. The mark outlives the anchor. The mark has a field manager of its own,
+// so that no apply removes the mark.
+func (i *Installation) markKept(ctx context.Context, it *desiredObject) error {
+	_, err := i.cluster.Metadata.Resource(it.Resource).Patch(ctx, it.id.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, inventory.KeepAnnotation), metav1.PatchOptions{FieldManager: clustercache.FieldManager + "-keep"})
 	if err != nil {
 		return fmt.Errorf("cannot annotate %s: %w", it.id, err)
 	}
@@ -264,16 +321,18 @@ const (
 	servedPoll    = 50 * time.Millisecond
 )
 
-// needsServed tells whether the objects of a stage need the kinds of the CRDs at once. Workloads wait for them by themselves.
-func needsServed(s stage) bool { return s == jobStage || s == dependentStage }
+// needsServedKinds reports whether the objects of a stage need the kinds of the CRDs at once. Workloads retry by themselves.
+func needsServedKinds(s render.Stage) bool {
+	return s == render.StageJob || s == render.StageDependent
+}
 
-// awaitServed waits until the cluster serves the kinds of the CRDs.
-func (i *Installation) awaitServed(ctx context.Context, batch []item) error {
+// awaitServedKinds waits until the cluster serves the kinds of the CRDs.
+func (i *Installation) awaitServedKinds(ctx context.Context, batch []desiredObject) error {
 	ctx, cancel := context.WithTimeout(ctx, servedTimeout)
 	defer cancel()
-	for gv, kinds := range kindsOf(batch) {
+	for gv, kinds := range definedKinds(batch) {
 		for {
-			served, err := i.serves(gv, kinds)
+			served, err := i.servesKinds(gv, kinds)
 			if err != nil {
 				return err
 			}
@@ -290,8 +349,8 @@ func (i *Installation) awaitServed(ctx context.Context, batch []item) error {
 	return nil
 }
 
-func (i *Installation) serves(gv schema.GroupVersion, kinds map[string]bool) (bool, error) {
-	list, err := i.cluster.discovery.ServerResourcesForGroupVersion(gv.String())
+func (i *Installation) servesKinds(gv schema.GroupVersion, kinds map[string]bool) (bool, error) {
+	list, err := i.cluster.Discovery.ServerResourcesForGroupVersion(gv.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

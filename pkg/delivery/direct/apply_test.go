@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -100,8 +101,8 @@ func TestUnusable(t *testing.T) {
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "Deployment.apps knative-serving/activator") {
 		t.Errorf("it ends with %v", err)
 	}
-	if len(s.failing) > 0 {
-		t.Errorf("it is held against objects: %v", s.failing)
+	if len(s.failedObjects) > 0 {
+		t.Errorf("it is held against objects: %v", s.failedObjects)
 	}
 	if e := s.recorded(t)[b.Payload[2].ID()]; e.Digest == "" {
 		t.Error("what was applied before is not recorded as such")
@@ -130,7 +131,7 @@ func TestUnusableErrors(t *testing.T) {
 		"not valid":         {apierrors.NewInvalid(schema.GroupKind{}, "x", nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := unusable(tc.err); got != tc.want {
+			if got := clustercache.IsUnavailable(tc.err); got != tc.want {
 				t.Errorf("unusable: %t", got)
 			}
 		})
@@ -150,7 +151,7 @@ func TestKindMissing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := kindMissing(tc.err); got != tc.want {
+			if got := isKindMissing(tc.err); got != tc.want {
 				t.Errorf("kindMissing: %t", got)
 			}
 		})
@@ -178,24 +179,24 @@ func TestKindOfOthers(t *testing.T) {
 
 // TestFail holds the pauses after which an object is tried again.
 func TestFail(t *testing.T) {
-	s, it := newSite(t), &item{id: render.ObjectID{Kind: "Service", Namespace: installed, Name: "webhook"}, digest: "d1"}
+	s, it := newSite(t), &desiredObject{id: render.ObjectID{Kind: "Service", Namespace: installed, Name: "webhook"}, digest: "d1"}
 	since := s.clock.Now()
 	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 		want := time.Duration(seconds) * time.Second
-		s.fail(it, errForbidden)
-		f := s.failing[it.id]
-		if f.pause != want || !f.next.Equal(s.clock.Now().Add(f.pause)) || !f.Since.Equal(since) || f.Object != "Service knative-serving/webhook" {
+		s.recordFailure(it, errForbidden)
+		f := s.failedObjects[it.id]
+		if f.pause != want || !f.retryAt.Equal(s.clock.Now().Add(f.pause)) || !f.Since.Equal(since) || f.Object != "Service knative-serving/webhook" {
 			t.Errorf("want a pause of %s: %+v", want, f)
 		}
-		s.clock.SetTime(f.next)
+		s.clock.SetTime(f.retryAt)
 	}
-	changed := &item{id: it.id, digest: "d2"}
-	s.fail(changed, errForbidden)
-	if f := s.failing[it.id]; f.pause != firstRetry || !f.Since.Equal(s.clock.Now()) {
-		t.Errorf("another version of it begins anew: %+v", f)
+	changed := &desiredObject{id: it.id, digest: "d2"}
+	s.recordFailure(changed, errForbidden)
+	if f := s.failedObjects[it.id]; f.pause != firstRetry || !f.Since.Equal(s.clock.Now()) {
+		t.Errorf("another version starts again: %+v", f)
 	}
-	s.fail(&item{id: render.ObjectID{Kind: "ClusterRole", Name: "x"}}, errForbidden)
-	if f := s.failing[render.ObjectID{Kind: "ClusterRole", Name: "x"}]; f.Object != "ClusterRole x" {
+	s.recordFailure(&desiredObject{id: render.ObjectID{Kind: "ClusterRole", Name: "x"}}, errForbidden)
+	if f := s.failedObjects[render.ObjectID{Kind: "ClusterRole", Name: "x"}]; f.Object != "ClusterRole x" {
 		t.Errorf("it is called %q", f.Object)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 )
 
 // TestBlocked holds that a cluster which refuses what has to come first is told from one that cannot be used, and says what.
@@ -22,7 +22,7 @@ func TestBlocked(t *testing.T) {
 	}
 	version := func(t *testing.T, s *site) error {
 		t.Helper()
-		_, err := s.Version(t.Context(), installed)
+		_, err := s.Installed(t.Context(), installed)
 		return err
 	}
 	remove := func(t *testing.T, s *site) error {
@@ -32,7 +32,7 @@ func TestBlocked(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		refused string
-		// there tells that everything is installed, by a manager that has started anew.
+		// there tells that everything is installed, by a restarted manager.
 		there bool
 		do    func(*testing.T, *site) error
 		says  string
@@ -54,12 +54,12 @@ func TestBlocked(t *testing.T) {
 			}
 			s.disturb(refuses(errForbidden, tc.refused))
 			err := tc.do(t, s)
-			if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.says) {
+			if blocked := (*clustercache.BlockedError)(nil); !errors.As(err, &blocked) || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("refused, it ends with %v", err)
 			}
 			s.disturb(refuses(errBusy, tc.refused))
 			err = tc.do(t, s)
-			if blocked := (*BlockedError)(nil); err == nil || errors.As(err, &blocked) {
+			if blocked := (*clustercache.BlockedError)(nil); err == nil || errors.As(err, &blocked) {
 				t.Errorf("busy, it ends with %v", err)
 			}
 			s.disturb(nil)
@@ -70,55 +70,26 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestBlockedByRecord holds that a record which nobody can read blocks, until somebody mends it.
+// TestBlockedByRecord holds that a record which nobody can read blocks, until a person fixes the record.
 func TestBlockedByRecord(t *testing.T) {
 	s := newSite(t)
 	s.settle(t, bundleOf(t))
 	s.edit(anchorPath, func(u *unstructured.Unstructured) {
-		u.Object["data"] = map[string]any{inventoryKey: "{"}
+		u.Object["data"] = map[string]any{itemsKey: "{"}
 	})
 	s.restart()
 	_, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
-	if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "delete the key") {
+	if blocked := (*clustercache.BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "delete the key") {
 		t.Errorf("it ends with %v", err)
 	}
 	long := ownerNamed(strings.Repeat("x", 253))
-	_, err = s.cluster.Installation(long, s.clock).Sync(t.Context(), bundleOf(t), SyncOptions{})
-	if blocked := (*BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "a shorter name") {
+	_, err = NewInstallation(s.cluster, long, s.clock).Sync(t.Context(), bundleOf(t), SyncOptions{})
+	if blocked := (*clustercache.BlockedError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "a shorter name") {
 		t.Errorf("a long name ends with %v", err)
 	}
 }
 
-// TestListRefused holds that a credential which may not list any more is noticed when it has to, told once, and that it is
-// seen when it may again. A cluster that is away in between changes nothing of it.
-func TestListRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := follow(t, NewWatchLimit(0), nil)
-		o.change("a")
-		o.isSeen(t, "a", 12*time.Second)
-		if err := o.view.refused(); err != nil || o.doubts > 0 {
-			t.Fatalf("refused: %v, told %d times", err, o.doubts)
-		}
-		o.setAway(errForbidden)
-		pass(5 * time.Minute)
-		if err := o.view.refused(); !apierrors.IsForbidden(err) || o.doubts != 1 {
-			t.Errorf("refused: %v, told %d times, want once", err, o.doubts)
-		}
-		o.setAway(errAway)
-		pass(5 * time.Minute)
-		if err := o.view.refused(); !apierrors.IsForbidden(err) || o.doubts != 1 {
-			t.Errorf("away: %v, told %d times, want once", err, o.doubts)
-		}
-		o.setAway(nil)
-		o.change("a")
-		o.isSeen(t, "a", time.Minute)
-		if err := o.view.refused(); err != nil || o.doubts != 2 {
-			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts)
-		}
-	})
-}
-
-// TestBlockedOnce holds that nothing is left of what failed: the next pass asks anew for everything.
+// TestBlockedOnce holds that nothing is left of what failed: the next pass requests everything again.
 func TestBlockedOnce(t *testing.T) {
 	s := newSite(t)
 	s.settle(t, bundleOf(t))

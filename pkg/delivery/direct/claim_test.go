@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
 
 // TestClaimAtOnce holds that of two resources that come at the same time one is refused.
@@ -20,8 +21,8 @@ func TestClaimAtOnce(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	// Whoever claims the cluster keeps others from doing so until the anchor is there.
 	s.disturb(func(request string) error {
-		if strings.HasPrefix(request, "create configmaps") && s.cluster.claiming.TryLock() {
-			s.cluster.claiming.Unlock()
+		if strings.HasPrefix(request, "create configmaps") && s.cluster.ClaimLock.TryLock() {
+			s.cluster.ClaimLock.Unlock()
 			return errors.New("another one may claim the cluster now")
 		}
 		return nil
@@ -29,15 +30,15 @@ func TestClaimAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	errs := make([]error, 4)
 	for n := range errs {
-		i := s.cluster.Installation(ownerNamed(strings.Repeat("x", n+1)), s.clock)
+		i := NewInstallation(s.cluster, ownerNamed(strings.Repeat("x", n+1)), s.clock)
 		wg.Go(func() { _, errs[n] = i.Sync(t.Context(), b, SyncOptions{}) })
 	}
 	wg.Wait()
 	won := 0
 	for _, err := range errs {
-		if rival := (*RivalError)(nil); err == nil {
+		if ownership := (*inventory.OwnershipError)(nil); err == nil {
 			won++
-		} else if !errors.As(err, &rival) {
+		} else if !errors.As(err, &ownership) {
 			t.Error(err)
 		}
 	}
@@ -48,14 +49,6 @@ func TestClaimAtOnce(t *testing.T) {
 
 // TestAnchors holds whose anchors are believed, that nothing is written before, and what the messages say.
 func TestAnchors(t *testing.T) {
-	signed := func(owner, hub, text string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{inventoryKey: text},
-			"metadata": map[string]any{"namespace": installed, "name": "knativeserving-self-root-owner"},
-		}}
-		u.SetAnnotations(map[string]string{anchorAnnotation: "true", api.InstalledForAnnotation: owner, api.HubAnnotation: hub})
-		return u
-	}
 	for name, tc := range map[string]struct {
 		anchor      *unstructured.Unstructured
 		want        string
@@ -63,16 +56,16 @@ func TestAnchors(t *testing.T) {
 		sameHub     bool
 		versionFine bool
 	}{
-		"of another resource": {signed("team/self", string(hubUID), ""), "belongs to team/self", new(*RivalError), true, false},
-		"of another hub":      {signed("knative-serving/self", "hub-2", ""), "belongs to knative-serving/self", new(*RivalError), false, true},
-		"unsigned":            {signed("", "", ""), "not ours: ConfigMap knative-serving/knativeserving-self-root-owner", new(*ForeignError), false, true},
+		"of another resource": {signed("team/self", string(hubUID), ""), "belongs to team/self", new(*inventory.OwnershipError), true, false},
+		"of another hub":      {signed("knative-serving/self", "hub-2", ""), "belongs to knative-serving/self", new(*inventory.OwnershipError), false, true},
+		"unsigned":            {signed("", "", ""), "not ours: ConfigMap knative-serving/knativeserving-self-root-owner", new(*inventory.UnmanagedError), false, true},
 		"unreadable": {
-			signed("knative-serving/self", string(hubUID), "{"), "delete the key to have it made anew", nil, false, false,
+			signed("knative-serving/self", string(hubUID), "{"), "delete the key to have it recreated", nil, false, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.add(configMaps(), tc.anchor)
+			s.add(configMapResource(), tc.anchor)
 			_, syncErr := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
 			_, removeErr := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
 			for _, err := range []error{syncErr, removeErr} {
@@ -80,10 +73,10 @@ func TestAnchors(t *testing.T) {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}
 			}
-			if rival, ok := tc.as.(**RivalError); ok && (*rival).SameHub != tc.sameHub {
-				t.Errorf("same hub: %t", (*rival).SameHub)
+			if ownership, ok := tc.as.(**inventory.OwnershipError); ok && (*ownership).SameHub != tc.sameHub {
+				t.Errorf("same hub: %t", (*ownership).SameHub)
 			}
-			if _, err := s.Version(t.Context(), installed); (err == nil) != tc.versionFine {
+			if _, err := s.Installed(t.Context(), installed); (err == nil) != tc.versionFine {
 				t.Errorf("asking for the version: %v", err)
 			}
 			if asked := s.asked(); len(asked) > 0 {
@@ -93,13 +86,23 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestForeign holds that a workload without our label keeps the cluster from being taken, unless that is asked for.
-func TestForeign(t *testing.T) {
+// signed is an anchor with an owner, its hub and the encoded items.
+func signed(owner, hub, text string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{itemsKey: text},
+		"metadata": map[string]any{"namespace": installed, "name": "knativeserving-self-root-owner"},
+	}}
+	u.SetAnnotations(map[string]string{"operator.knative.dev/anchor": "true", api.InstalledForAnnotation: owner, api.HubAnnotation: hub})
+	return u
+}
+
+// TestUnmanaged holds that a workload without our label keeps the cluster from being taken, unless that is asked for.
+func TestUnmanaged(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	theirs := b.Payload[4]
 	s.add(theirs.Resource, theirs.Unstructured)
-	var foreign *ForeignError
-	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &foreign) || foreign.Objects[0] != "Deployment knative-serving/activator" {
+	var unmanaged *inventory.UnmanagedError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &unmanaged) || unmanaged.Objects[0] != "Deployment knative-serving/activator" {
 		t.Errorf("got %v", err)
 	}
 	if asked := s.asked(); len(asked) > 0 {
@@ -120,14 +123,14 @@ func TestHubBuiltAnew(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	s.settle(t, b)
 	owner := ownerNamed("self")
-	owner.Hub = "built-anew"
-	s.Installation = s.cluster.Installation(owner, s.clock)
+	owner.Hub = "rebuilt"
+	s.Installation = NewInstallation(s.cluster, owner, s.clock)
 	s.asked()
-	var rival *RivalError
-	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &rival) || !rival.Adoptable() || rival.SameHub {
+	var ownership *inventory.OwnershipError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !errors.As(err, &ownership) || !ownership.Adoptable() || ownership.SameHub {
 		t.Errorf("got %v", err)
 	}
-	if version, err := s.Version(t.Context(), installed); version != b.Version || err != nil {
+	if version, err := s.Installed(t.Context(), installed); version.Delivered != b.Version || err != nil {
 		t.Errorf("the version is %q, %v", version, err)
 	}
 	if out, err := s.Sync(t.Context(), b, SyncOptions{Adopt: true, Paused: true}); err != nil || !out.Pending {
@@ -141,7 +144,7 @@ func TestHubBuiltAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := s.find(anchorPath)
-	if hub := after.GetAnnotations()[api.HubAnnotation]; hub != "built-anew" {
+	if hub := after.GetAnnotations()[api.HubAnnotation]; hub != "rebuilt" {
 		t.Errorf("the anchor is of hub %q", hub)
 	}
 	if !reflect.DeepEqual(before.Object["data"], after.Object["data"]) {
@@ -152,9 +155,9 @@ func TestHubBuiltAnew(t *testing.T) {
 	}
 }
 
-// TestForeignElsewhere holds that a cluster is not taken that has the component in another namespace, but is where only
+// TestUnmanagedElsewhere holds that a cluster is not taken that has the component in another namespace, but is where only
 // something of the same name is.
-func TestForeignElsewhere(t *testing.T) {
+func TestUnmanagedElsewhere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels map[string]string
 		want   string
@@ -188,9 +191,9 @@ func TestAppliedByWorkAgent(t *testing.T) {
 	})
 	s.add(theirs.Resource, u)
 	for _, paused := range []bool{false, true} {
-		var rival *RivalError
+		var ownership *inventory.OwnershipError
 		_, err := s.Sync(t.Context(), b, SyncOptions{Paused: paused})
-		if !errors.As(err, &rival) || !rival.WorkAgent || rival.Objects[0] != "Deployment knative-serving/activator" ||
+		if !errors.As(err, &ownership) || !ownership.WorkAgent || ownership.Objects[0] != "Deployment knative-serving/activator" ||
 			!strings.Contains(err.Error(), "AppliedManifestWork abc-addon") {
 			t.Errorf("paused %t: got %v", paused, err)
 		}
@@ -206,7 +209,7 @@ func TestAppliedByWorkAgent(t *testing.T) {
 // TestLongName holds that a resource whose anchor cannot be named is told so before anything is written.
 func TestLongName(t *testing.T) {
 	s := newSite(t)
-	i := s.cluster.Installation(ownerNamed(strings.Repeat("x", 250)), s.clock)
+	i := NewInstallation(s.cluster, ownerNamed(strings.Repeat("x", 250)), s.clock)
 	_, err := i.Sync(t.Context(), bundleOf(t), SyncOptions{})
 	if err == nil || !strings.Contains(err.Error(), "a shorter name") || len(s.asked()) > 0 {
 		t.Errorf("got %v", err)
@@ -229,11 +232,9 @@ func TestLostServer(t *testing.T) {
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.disturb(func(string) error { return unserved(path{resource: configMaps()}) })
-	s.cluster.Close() // the views have to be made anew
-	s.cluster.views.mu.Lock()
-	s.cluster.views.closed = false
-	s.cluster.views.mu.Unlock()
+	s.disturb(func(string) error { return unserved(path{resource: configMapResource()}) })
+	s.cluster.Close()
+	s.cluster, s.seen = s.connect() // it has no views yet, and the installation remembers its anchor
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err == nil {
 		t.Error("there is no error")
 	}

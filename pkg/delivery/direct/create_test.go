@@ -68,7 +68,7 @@ func TestAdoptJob(t *testing.T) {
 	}
 }
 
-// TestBindings holds that a binding which cannot be changed is made anew, and nothing else is.
+// TestBindings holds that a binding which cannot be changed is recreated, and nothing else is.
 func TestBindings(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "x", nil)
 	for name, tc := range map[string]struct {
@@ -127,10 +127,10 @@ func TestDeleteOne(t *testing.T) {
 			o.SetFinalizers(tc.finalizers)
 			s.add(o.Resource, o.Unstructured)
 			s.disturb(refuses(tc.fails, "delete "))
-			e := (&item{Object: o, id: o.ID()}).entry()
+			e := (&desiredObject{Object: o, id: o.ID()}).inventoryItem()
 			e.UID = tc.uid
 			for range 2 {
-				gone, err := s.deleteOne(t.Context(), &e)
+				gone, err := s.deleteItem(t.Context(), &e)
 				if gone != tc.gone || (err != nil) != (tc.fails != nil) {
 					t.Errorf("%s It is gone: %t, %v", tc.reason, gone, err)
 				}

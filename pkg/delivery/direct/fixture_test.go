@@ -16,16 +16,21 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 const (
 	installed = "knative-serving"
 	hubUID    = types.UID("hub-1")
+	// itemsKey is the key of an anchor that holds what is recorded.
+	itemsKey = "inventory"
 )
 
-func ownerNamed(name string) Owner {
-	return Owner{Component: api.Serving, Hub: hubUID, Name: types.NamespacedName{Namespace: installed, Name: name}}
+func ownerNamed(name string) inventory.Owner {
+	return inventory.Owner{Component: api.Serving, Hub: hubUID, Name: types.NamespacedName{Namespace: installed, Name: name}}
 }
 
 // rendered makes an object of a bundle. where is "group/version/resource", and what "Kind namespace/name".
@@ -91,8 +96,8 @@ func bundleOf(t *testing.T, changes ...func(*render.Bundle)) *render.Bundle {
 			rendered(t, inJobs, "Job knative-serving/migrate", map[string]any{"spec": map[string]any{"suspend": false}}, render.OncePerVersion),
 			rendered(t, inImages, "Image knative-serving/queue-proxy", nil),
 		},
-		Workloads: []render.Workload{{Kind: "Deployment", Namespace: installed, Name: "activator"}},
-		Jobs:      []render.JobRef{{Namespace: installed, Name: "migrate"}},
+		Workloads: []workload.Expected{{Kind: "Deployment", Namespace: installed, Name: "activator"}},
+		Jobs:      []workload.JobRef{{Namespace: installed, Name: "migrate"}},
 	}
 	for _, change := range changes {
 		change(b)
@@ -142,9 +147,9 @@ func newSite(t *testing.T) *site {
 
 // restart makes an Installation that remembers nothing.
 func (s *site) restart() {
-	var c *Cluster
+	var c *clustercache.Cluster
 	c, s.seen = s.connect()
-	s.Installation = c.Installation(ownerNamed("self"), s.clock)
+	s.Installation = NewInstallation(c, ownerNamed("self"), s.clock)
 }
 
 // pass does one pass, with views that have come as far as the cluster.
@@ -187,13 +192,12 @@ func (s *site) catchUp(t *testing.T) {
 }
 
 func (s *site) behind() bool {
-	s.cluster.views.mu.Lock()
-	defer s.cluster.views.mu.Unlock()
+	views := s.cluster.StartedViews()
 	s.apiServer.mu.Lock()
 	defer s.apiServer.mu.Unlock()
-	for at, v := range s.cluster.views.started {
+	for at, v := range views {
 		for _, c := range s.history {
-			if c.path.resource == at.GroupVersionResource && c.path.namespace == at.namespace && c.object.GetLabels()[api.ComponentLabel] != "" && v.before(c.object.GetResourceVersion()) {
+			if c.path.resource == at.GroupVersionResource && c.path.namespace == at.Namespace && c.object.GetLabels()[api.ComponentLabel] != "" && v.IsBehind(c.object.GetResourceVersion()) {
 				return true
 			}
 		}

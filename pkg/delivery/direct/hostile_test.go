@@ -37,8 +37,8 @@ func TestHostileAnchor(t *testing.T) {
 			s.add(b.Foundation[1].Resource, labelled(inCRDs, "CustomResourceDefinition x.caching.knative.dev").Unstructured)
 			s.settle(t, b)
 			s.edit(anchorPath, func(u *unstructured.Unstructured) {
-				text, _, _ := unstructured.NestedString(u.Object, "data", inventoryKey)
-				u.Object["data"] = map[string]any{inventoryKey: text + tc.line + "\n"}
+				text, _, _ := unstructured.NestedString(u.Object, "data", itemsKey)
+				u.Object["data"] = map[string]any{itemsKey: text + tc.line + "\n"}
 			})
 			s.catchUp(t)
 			for range 2 {

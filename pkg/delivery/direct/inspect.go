@@ -4,30 +4,33 @@ package direct
 
 import (
 	"context"
+	"errors"
 
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// inspect tells what is seen of the bundle, and changes nothing. What was refused is not told: it is not tried either.
-func (i *Installation) inspect(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
-	a, err := i.current(ctx, b.Namespace)
-	if err == nil && a == nil {
-		err = i.checkFree(ctx, b)
+// inspectBundle observes the bundle and writes nothing. The observation has no failures, because a paused pass retries no
+// object.
+func (i *Installation) inspectBundle(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
+	a, err := i.currentAnchor(ctx, b.Namespace)
+	if unmanaged := (*inventory.UnmanagedError)(nil); err == nil && a == nil || options.Adopt && errors.As(err, &unmanaged) {
+		err = i.checkClusterFree(ctx, b)
 	}
-	if err != nil && !(adoptable(err) && options.Adopt) {
+	if err != nil && !(inventory.IsAdoptable(err) && options.Adopt) {
 		return Outcome{}, err
 	}
 	if a == nil {
 		return Outcome{Pending: true}, nil
 	}
-	seen, err := i.look(ctx, a.inventory)
+	seen, err := i.cluster.Views(ctx, a.Items.Places())
 	if err != nil {
 		return Outcome{}, err
 	}
 	i.anchor = a
-	p := i.plan(b, a, seen)
-	out := Outcome{Observation: i.observe(b, a, seen)}
-	out.Pending = !p.empty() || len(p.postponed) > 0 || len(out.Observation.Failed) > 0 || a.version() != b.Version
+	p := i.planChanges(b, a, seen)
+	out := Outcome{Observation: i.observeBundle(b, a, seen)}
+	out.Pending = !p.isEmpty() || len(p.postponed) > 0 || len(out.Observation.Failed) > 0 || a.Installed().Delivered != b.Version
 	out.Observation.Failed = nil
 	return out, nil
 }

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 // TestPaused holds that a pause keeps everything as it is, that what is there is still told, and that the end of the pause
@@ -80,7 +82,7 @@ func (s *site) pausedPass(t *testing.T, b *render.Bundle) Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := []delivery.WorkloadState{{WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: installed, Name: "activator"}, Desired: 1}}
+	seen := []delivery.WorkloadState{{WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: installed, Name: "activator"}, State: workload.State{Desired: 1}}}
 	if diff := cmp.Diff(seen, out.Observation.Workloads); diff != "" && s.find(anchorPath) != nil {
 		t.Errorf("what is seen (-want +got):\n%s", diff)
 	}
@@ -103,8 +105,8 @@ func TestPausedFirst(t *testing.T) {
 	}
 	theirs := b.Payload[4]
 	s.add(theirs.Resource, theirs.Unstructured)
-	var foreign *ForeignError
-	if _, err := s.Sync(t.Context(), b, SyncOptions{Paused: true}); !errors.As(err, &foreign) {
+	var unmanaged *inventory.UnmanagedError
+	if _, err := s.Sync(t.Context(), b, SyncOptions{Paused: true}); !errors.As(err, &unmanaged) {
 		t.Errorf("beside somebody else's: %v", err)
 	}
 	if out, err := s.Sync(t.Context(), b, SyncOptions{Paused: true, Adopt: true}); err != nil || !out.Pending {

@@ -9,201 +9,260 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Installation is one component on one cluster. What it remembers saves requests; it may be forgotten at any time.
+// Installation is one component on one cluster. The memory of an Installation only saves requests: a new Installation comes to
+// the same result.
 type Installation struct {
-	cluster *Cluster
-	owner   Owner
+	cluster *clustercache.Cluster
+	store   *inventory.Store
+	owner   inventory.Owner
 	clock   clock.PassiveClock
 
-	mu sync.Mutex // one pass at a time
-	// anchor is as it was last read or written; nil when it has to be read.
-	anchor *anchor
-	// written are the resource versions of what was applied: what is seen before that is old.
-	written map[render.ObjectID]string
-	// restored is how often the cluster was restored from a backup when these were noted.
-	restored int32
-	// failing are the objects that could not be applied, and undeleted those that could not be deleted.
-	failing, undeleted map[render.ObjectID]*failing
-	// repairs are the objects that somebody else has changed lately.
-	repairs repairs
+	mu sync.Mutex // serializes passes
+	// anchor is the anchor that was last read or written, or nil when the anchor has to be read.
+	anchor *inventory.Anchor
+	// writtenVersions are the resource versions of applied objects. A cached object of an older version predates the apply.
+	writtenVersions map[render.ObjectID]string
+	// restorations is Cluster.Restorations at the time when anchor and writtenVersions were recorded.
+	restorations int32
+	// failedObjects are the objects that the cluster refused to apply, failedDeletions those that the cluster refused to
+	// delete.
+	failedObjects, failedDeletions map[render.ObjectID]*failedObject
+	// removalBegun reports that a removal found an object of the installation.
+	removalBegun bool
+	// repairs records which objects were repaired recently.
+	repairs repairHistory
 }
 
-// failing is an object that could not be applied or deleted, and when that is tried again.
-type failing struct {
+// failedObject is an object that could not be applied or deleted, with the time of the next try.
+type failedObject struct {
 	delivery.Failure
-	digest string
-	pause  time.Duration
-	next   time.Time
+	digest  string
+	pause   time.Duration
+	retryAt time.Time
 }
 
-// Installation is the installation of the owner on the cluster.
-func (c *Cluster) Installation(owner Owner, clock clock.PassiveClock) *Installation {
+// NewInstallation returns the installation of the owner on the cluster.
+func NewInstallation(c *clustercache.Cluster, owner inventory.Owner, clock clock.PassiveClock) *Installation {
 	return &Installation{
-		cluster: c, owner: owner, clock: clock, written: map[render.ObjectID]string{}, repairs: newRepairs(clock),
-		failing: map[render.ObjectID]*failing{}, undeleted: map[render.ObjectID]*failing{},
+		cluster: c, store: inventory.NewStore(c.Kube, owner), owner: owner, clock: clock, writtenVersions: map[render.ObjectID]string{}, repairs: newRepairHistory(clock),
+		failedObjects: map[render.ObjectID]*failedObject{}, failedDeletions: map[render.ObjectID]*failedObject{},
 	}
 }
 
-// SyncOptions are what a pass may do.
+// SyncOptions configure a pass.
 type SyncOptions struct {
-	// Adopt takes over a Knative that is there and not ours.
+	// Adopt takes over an existing installation of Knative that this add-on does not manage.
 	Adopt bool
-	// Paused keeps everything on the cluster as it is: the pass only looks.
+	// NewNamespace refuses an install namespace that the cluster had before.
+	NewNamespace bool
+	// Paused keeps the cluster unchanged: the pass only observes.
 	Paused bool
+	// Revision is the hash of the spec that the bundle was rendered from, for the record on the cluster.
+	Revision string
 }
 
-// Outcome is what a pass has found and done.
+// Outcome is the result of a pass.
 type Outcome struct {
-	// Observation is what was seen of the bundle.
+	// Observation is the observed state of the bundle.
 	Observation delivery.Observation
-	// Repaired says what somebody else had changed or deleted, sorted. Loop tells that something of it is changed again and
-	// again, so that its repairs slow down.
+	// Repaired names the objects that another client had changed or deleted, sorted. Loop reports that an object is changed
+	// repeatedly, so that the repairs of the object slow down.
 	Repaired []string
 	Loop     bool
-	// Pending tells that a pass had something to do and did not, because of a pause.
+	// Pending reports that a paused pass has changes to apply.
 	Pending bool
-	// Retry is after how long there is something to do, unless something changes before; 0 when there is nothing.
+	// Retry is the time until the next pass has work without a change on the cluster; 0 without such work.
 	Retry time.Duration
 }
 
-// Version is the exact version that the cluster has, or is on its way to; empty when it has none of this owner. Its errors are
-// as those of Sync.
-func (i *Installation) Version(ctx context.Context, namespace string) (string, error) {
+// Installed returns the versions of Knative that the cluster has; none without an installation of this owner. Errors are those of
+// Sync. Installed writes nothing: a version that runs since the last pass is recorded by the next Sync.
+func (i *Installation) Installed(ctx context.Context, namespace string) (render.Installed, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	a, err := i.current(ctx, namespace)
-	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) {
-		return "", nil
+	a, err := i.currentAnchor(ctx, namespace)
+	if unmanaged := (*inventory.UnmanagedError)(nil); errors.As(err, &unmanaged) {
+		return render.Installed{}, nil
 	}
-	if left := leftBy(err); left != nil { // whether it is taken over is decided later
-		return left.version(), nil
+	if left := inventory.FormerAnchor(err); left != nil { // Sync decides whether to adopt the installation
+		return left.Installed(), nil
 	}
 	if err != nil || a == nil {
-		return "", blockedBy(err)
+		return render.Installed{}, clustercache.WrapRefusal(err)
 	}
-	return a.version(), nil
+	if recorded := a.Installed(); recorded.Running == recorded.Delivered {
+		return recorded, nil
+	}
+	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	if err != nil {
+		return render.Installed{}, clustercache.WrapRefusal(err)
+	}
+	return i.determineInstalled(a, seen), nil
 }
 
-// Sync brings the cluster to the bundle and tells what was seen of it there. Where nothing has changed it makes no request.
-// Its errors are a *RivalError or *ForeignError, after which nothing was written, a *BlockedError, or tell that the cluster
-// could not be used; what else it refuses is in the Outcome.
+// HasAnchor reports whether the cluster has an anchor of this owner, in the namespace or in another namespace. The anchor proves
+// that the owner was installed on the cluster.
+func (i *Installation) HasAnchor(ctx context.Context, namespace string) (bool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	a, err := i.findAnchor(ctx, namespace)
+	if unmanaged, ownership := (*inventory.UnmanagedError)(nil), (*inventory.OwnershipError)(nil); errors.As(err, &unmanaged) || errors.As(err, &ownership) {
+		return false, nil
+	}
+	return a != nil, clustercache.WrapRefusal(err)
+}
+
+// findAnchor returns the anchor of the owner in the namespace or in another namespace; nil when the anchor was never created, or
+// is lost.
+func (i *Installation) findAnchor(ctx context.Context, namespace string) (*inventory.Anchor, error) {
+	a, err := i.store.Read(ctx, namespace)
+	if a != nil || err != nil {
+		return a, err
+	}
+	return i.store.Find(ctx)
+}
+
+// Sync changes the cluster to the bundle and returns what the pass observed. Sync makes no request when the cluster has the
+// bundle. After an *inventory.OwnershipError, *inventory.UnmanagedError or *ExistingNamespaceError, Sync has written nothing.
+// Other errors are a *clustercache.BlockedError, or mean that the cluster is unavailable. The Outcome has the objects that the
+// cluster refuses.
 func (i *Installation) Sync(ctx context.Context, b *render.Bundle, options SyncOptions) (out Outcome, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if options.Paused {
-		out, err = i.inspect(ctx, b, options)
+		out, err = i.inspectBundle(ctx, b, options)
 	} else {
-		out, err = i.sync(ctx, b, options)
+		out, err = i.syncBundle(ctx, b, options)
 	}
-	return out, blockedBy(err)
+	return out, clustercache.WrapRefusal(err)
 }
 
-func (i *Installation) sync(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
-	a, err := i.claim(ctx, b, options)
+func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options SyncOptions) (Outcome, error) {
+	a, err := i.claimAnchor(ctx, b, options)
+	if err != nil {
+		return Outcome{}, errors.Join(err, i.unblockNamespace(ctx, b, err))
+	}
+	seen, err := i.cluster.Views(ctx, a.Items.Places())
 	if err != nil {
 		return Outcome{}, err
 	}
-	seen, err := i.look(ctx, a.inventory)
-	if err != nil {
-		return Outcome{}, err
+	p := i.planChanges(b, a, seen)
+	if options.Revision != "" {
+		p.installed.Revision = options.Revision
 	}
-	p := i.plan(b, a, seen)
-	if p.inventory.finish(seen) || !p.empty() || a.version() != b.Version || !i.sameHub(a.ConfigMap) {
-		if a, err = i.carryOut(ctx, b, a, p); err != nil {
-			i.anchor = nil // it may be half written
+	if markFinishedJobs(p.items, seen) || !p.isEmpty() || a.Installed() != p.installed || !i.store.IsCurrentHub(a) {
+		if a, err = i.executePlan(ctx, a, p); err != nil {
+			i.anchor = nil // the write may be incomplete
 			return Outcome{}, err
 		}
-		if seen, err = i.look(ctx, a.inventory); err != nil {
+		if seen, err = i.cluster.Views(ctx, a.Items.Places()); err != nil {
 			return Outcome{}, err
 		}
 	}
 	i.anchor = a
-	out := Outcome{Observation: i.observe(b, a, seen), Retry: i.retry(p)}
-	out.Repaired, out.Loop = i.repaired(p)
+	out := Outcome{Observation: i.observeBundle(b, a, seen), Retry: i.retryDelay(p)}
+	out.Repaired, out.Loop = i.recordRepairs(p)
 	return out, nil
 }
 
-// claim is the anchor of the installation, made if there is none and the cluster is free.
-func (i *Installation) claim(ctx context.Context, b *render.Bundle, options SyncOptions) (*anchor, error) {
-	a, err := i.current(ctx, b.Namespace)
-	if foreign := (*ForeignError)(nil); errors.As(err, &foreign) && options.Adopt {
-		if _, err := i.applyNamespace(ctx, b); err != nil { // it was there before, and says so then
-			return nil, err
-		}
-		a, err = i.adoptAnchor(ctx, b.Namespace)
+// claimAnchor returns the anchor of the installation, and creates an anchor if there is none and the cluster is free.
+func (i *Installation) claimAnchor(ctx context.Context, b *render.Bundle, options SyncOptions) (*inventory.Anchor, error) {
+	a, err := i.currentAnchor(ctx, b.Namespace)
+	if unmanaged := (*inventory.UnmanagedError)(nil); errors.As(err, &unmanaged) && options.Adopt {
+		a, err = i.adoptAnchor(ctx, b)
 	}
-	if left := leftBy(err); left != nil && options.Adopt {
+	if left := inventory.FormerAnchor(err); left != nil && options.Adopt {
 		a, err = left, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if a != nil {
-		return a, i.confirm(ctx, a)
+		return a, i.store.ConfirmClaim(ctx, a)
 	}
-	i.cluster.claiming.Lock()
-	defer i.cluster.claiming.Unlock()
-	err = i.checkFree(ctx, b)
-	if err != nil && !(adoptable(err) && options.Adopt) {
+	i.cluster.ClaimLock.Lock()
+	defer i.cluster.ClaimLock.Unlock()
+	err = i.checkClusterFree(ctx, b)
+	if err != nil && !(inventory.IsAdoptable(err) && options.Adopt) {
 		return nil, err
 	}
-	existed, err := i.applyNamespace(ctx, b)
+	if options.NewNamespace {
+		if err := i.checkNewNamespace(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	existed, err := i.createNamespace(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	a = &anchor{ConfigMap: &corev1.ConfigMap{}}
+	a = inventory.NewAnchor(b.Namespace)
 	if existed {
-		a.Annotations = map[string]string{keepNamespaceAnnotation: "true"}
+		a.Annotations = map[string]string{inventory.KeepAnnotation: "true"}
 	}
-	if a, err = i.writeAnchor(ctx, b, a, inventory{}); err != nil {
+	if a, err = i.store.Write(ctx, a, render.Installed{Delivered: b.Version}, inventory.Items{}); err != nil {
 		return nil, err
 	}
-	return a, i.confirm(ctx, a)
+	return a, i.store.ConfirmClaim(ctx, a)
 }
 
-// current is the anchor as it is: remembered, unless it has changed on the cluster since.
-func (i *Installation) current(ctx context.Context, namespace string) (*anchor, error) {
-	if n := i.cluster.outlook.restored.Load(); n != i.restored { // what was noted are versions that may never come again
-		i.restored, i.anchor = n, nil
-		clear(i.written)
+// adoptAnchor returns the anchor without an owner in the install namespace, unless the cluster has the component elsewhere too.
+func (i *Installation) adoptAnchor(ctx context.Context, b *render.Bundle) (*inventory.Anchor, error) {
+	if err := i.checkClusterFree(ctx, b); err != nil && !inventory.IsAdoptable(err) {
+		return nil, err
+	}
+	return i.store.Adopt(ctx, b.Namespace)
+}
+
+// currentAnchor returns the remembered anchor unless the anchor has changed on the cluster, and otherwise reads the anchor.
+func (i *Installation) currentAnchor(ctx context.Context, namespace string) (*inventory.Anchor, error) {
+	if n := i.cluster.Restorations(); n != i.restorations { // the cluster may never reach the recorded versions
+		i.restorations, i.anchor = n, nil
+		clear(i.writtenVersions)
 	}
 	if a := i.anchor; a != nil && a.Namespace == namespace {
-		v, err := i.cluster.see(ctx, place{configMaps(), namespace})
+		v, err := i.cluster.View(ctx, clustercache.Place{GroupVersionResource: configMapResource(), Namespace: namespace})
 		if err != nil {
 			return nil, err
 		}
-		if v != nil && v.shows(a) {
+		if v != nil && isCurrent(v, a) {
 			return a, nil
 		}
 	}
 	i.anchor = nil
-	return i.readAnchor(ctx, namespace)
+	return i.store.Read(ctx, namespace)
 }
 
-// retry is after how long the first of what has failed is tried again, or the first of what has drifted repaired. What was
-// due and not tried waits for something else that has failed, or for an event.
-func (i *Installation) retry(p *plan) time.Duration {
+// retryDelay returns the time until the first failed object is tried again, or the first drifted object is repaired. An object
+// that was due and not tried waits for another failed object, or for an event.
+func (i *Installation) retryDelay(p *changePlan) time.Duration {
 	var waits []time.Duration
-	for _, refused := range []map[render.ObjectID]*failing{i.failing, i.undeleted} {
+	for _, refused := range []map[render.ObjectID]*failedObject{i.failedObjects, i.failedDeletions} {
 		for _, f := range refused {
-			if !f.next.After(p.at) {
+			if !f.retryAt.After(p.createdAt) {
 				continue
 			}
-			waits = append(waits, max(f.next.Sub(i.clock.Now()), time.Millisecond))
+			waits = append(waits, max(f.retryAt.Sub(i.clock.Now()), time.Millisecond))
 		}
 	}
 	for _, id := range p.postponed {
-		waits = append(waits, max(i.repairs.wait(id), time.Millisecond))
+		waits = append(waits, max(i.repairs.remainingPause(id), time.Millisecond))
 	}
 	if len(waits) == 0 {
 		return 0
 	}
 	return slices.Min(waits)
+}
+
+// isCurrent reports whether an anchor is the cached one, or newer.
+func isCurrent(v *clustercache.View, a *inventory.Anchor) bool {
+	s := v.Get(a.Namespace, a.Name)
+	return v.IsBehind(a.ResourceVersion) || s != nil && s.ResourceVersion == a.ResourceVersion
 }

@@ -10,84 +10,41 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-// sights are the views of everything that an installation has. A view is nil where the cluster does not know the resource.
-type sights map[place]*view
-
-// look brings up the views of everything in an inventory, all at once: a cluster may be far.
-func (i *Installation) look(ctx context.Context, inv inventory) (sights, error) {
-	places := inv.places()
-	views := make([]*view, len(places))
-	for n, at := range places {
-		var err error
-		if views[n], err = i.cluster.startView(at); err != nil { //nolint:contextcheck // a view outlives the request that needs it first
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	out := sights{}
-	var failed error
-	for n, at := range places { // all, since one that has failed is dropped by who waits for it
-		v, err := i.cluster.await(ctx, at, views[n])
-		if err != nil && failed == nil {
-			failed = err
-		}
-		out[at] = v
-	}
-	return out, failed
-}
-
-// of is what was seen of an object that was written at a resource version; nil when it is not there. known is false when
-// that was not seen yet.
-func (s sights) of(id render.ObjectID, gvr schema.GroupVersionResource, written string) (seen *sight, known bool) {
-	v, looked := s[place{gvr, id.Namespace}]
-	switch {
-	case !looked:
-		return nil, false
-	case v == nil:
-		return nil, true
-	}
-	behind := v.before(written) // asked first: the view goes on meanwhile
-	if seen = v.get(id.Namespace, id.Name); seen == nil && behind {
-		return nil, false
-	}
-	if seen != nil && older(seen.ResourceVersion, written) {
-		return nil, false
-	}
-	return seen, true
-}
-
-// observe tells what was seen of the bundle.
-func (i *Installation) observe(b *render.Bundle, a *anchor, seen sights) delivery.Observation {
+// observeBundle returns the cached state of the bundle.
+func (i *Installation) observeBundle(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) delivery.Observation {
 	var o delivery.Observation
 	var waiting []string
-	for _, it := range items(b, a.UID) {
-		e := a.inventory[it.id]
-		if f := i.failing[it.id]; f != nil {
+	for _, it := range desiredObjects(b, a.UID) {
+		e := a.Items[it.id]
+		if f := i.failedObjects[it.id]; f != nil {
 			o.Failed = append(o.Failed, f.Failure)
 			continue
 		}
-		s, known := seen.of(it.id, e.gvr(), i.written[it.id])
+		s, known := seen.Find(e.Place(), it.id.Name, i.writtenVersions[it.id])
 		if e.Digest != it.digest || !known {
 			waiting = append(waiting, it.id.String())
 			continue
 		}
 		switch {
-		case s == nil && e.Done:
-			o.FinishedJobs = append(o.FinishedJobs, render.JobRef{Namespace: it.id.Namespace, Name: it.id.Name})
+		case s == nil && e.Done && it.Class == render.OncePerVersion:
+			o.FinishedJobs = append(o.FinishedJobs, workload.JobRef{Namespace: it.id.Namespace, Name: it.id.Name})
 		case s == nil:
-		case s.workload != nil:
-			o.Workloads = append(o.Workloads, *s.workload)
-		case s.job != nil:
-			o.Jobs = append(o.Jobs, *s.job)
+		case s.Workload != nil:
+			o.Workloads = append(o.Workloads, workloadState(it.id, s.Workload))
+		case s.Job != nil:
+			o.Jobs = append(o.Jobs, delivery.JobState{
+				JobRef: workload.JobRef{Namespace: it.id.Namespace, Name: it.id.Name}, Complete: s.Job.Complete, Failed: s.Job.Failed,
+			})
 		}
 	}
-	for _, f := range i.undeleted {
+	for _, f := range i.failedDeletions {
 		o.Failed = append(o.Failed, f.Failure)
 	}
 	if len(waiting) > 0 {
@@ -96,13 +53,103 @@ func (i *Installation) observe(b *render.Bundle, a *anchor, seen sights) deliver
 	return o
 }
 
-// finish marks the Jobs that were seen complete, and tells whether any was.
-func (inv inventory) finish(seen sights) (any bool) {
+// ObserveInventory returns the state of the installation that the anchor records; nil without an anchor of this owner. The items of
+// the anchor name the expected workloads and Jobs, so that ObserveInventory needs no bundle. ObserveInventory writes nothing.
+// Errors are those of Sync.
+func (i *Installation) ObserveInventory(ctx context.Context, namespace string) (*delivery.Kept, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	a, err := i.currentAnchor(ctx, namespace)
+	if err != nil || a == nil {
+		return nil, clustercache.WrapRefusal(err)
+	}
+	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	if err != nil {
+		return nil, clustercache.WrapRefusal(err)
+	}
+	i.anchor = a
+	kept := &delivery.Kept{}
+	for _, e := range a.Items.Sorted() {
+		if e.Digest != "" {
+			i.observeItem(kept, &e, seen)
+		}
+	}
+	return kept, nil
+}
+
+// observeItem adds the cached state of an applied workload or Job.
+func (i *Installation) observeItem(kept *delivery.Kept, e *inventory.Item, seen clustercache.Views) {
+	id, o := e.ID(), &kept.Observation
+	feedback := render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Feedback
+	if feedback == render.NoFeedback {
+		return
+	}
+	s, known := seen.Find(e.Place(), id.Name, i.writtenVersions[id])
+	if !known && o.Waiting == "" {
+		o.Waiting = fmt.Sprintf("waiting for %s to be read", id)
+	}
+	if feedback == render.WorkloadFeedback {
+		kept.Workloads = append(kept.Workloads, workload.Expected{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name})
+		if s != nil && s.Workload != nil {
+			o.Workloads = append(o.Workloads, workloadState(id, s.Workload))
+		}
+		return
+	}
+	job := workload.JobRef{Namespace: id.Namespace, Name: id.Name}
+	kept.Jobs = append(kept.Jobs, job)
+	switch {
+	case s != nil && s.Job != nil:
+		o.Jobs = append(o.Jobs, delivery.JobState{JobRef: job, Complete: s.Job.Complete, Failed: s.Job.Failed})
+	case e.Done:
+		o.FinishedJobs = append(o.FinishedJobs, job)
+	}
+}
+
+// determineInstalled returns the versions on the cluster. The delivered version is running when the cluster has every recorded
+// object, each workload is rolled out, and each Job has completed. A version has a Job of its own, so that the Job of a version
+// that is applied in part is missing.
+func (i *Installation) determineInstalled(a *inventory.Anchor, seen clustercache.Views) render.Installed {
+	installed := a.Installed()
+	if installed.Running == installed.Delivered || len(a.Items) == 0 || len(i.failedObjects) > 0 {
+		return installed
+	}
+	for id, e := range a.Items {
+		s, known := seen.Find(e.Place(), id.Name, i.writtenVersions[id])
+		if e.Digest == "" || !known || !isRunning(id, &e, s) {
+			return installed
+		}
+	}
+	installed.Running = installed.Delivered
+	return installed
+}
+
+// isRunning reports whether a workload is rolled out, or a Job has completed. Objects of all other kinds do not run.
+func isRunning(id render.ObjectID, e *inventory.Item, s *clustercache.Object) bool {
+	switch render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Feedback {
+	case render.JobFeedback:
+		return e.Done || s != nil && s.Job != nil && s.Job.Complete
+	case render.WorkloadFeedback:
+		if s == nil || s.Workload == nil {
+			return false
+		}
+		done, _ := s.Workload.RolledOut()
+		return done
+	case render.NoFeedback:
+	}
+	return true
+}
+
+func workloadState(id render.ObjectID, state *workload.State) delivery.WorkloadState {
+	return delivery.WorkloadState{WorkloadKey: delivery.WorkloadKey{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}, State: *state}
+}
+
+// markFinishedJobs marks the Jobs that have completed, and reports whether a Job was marked.
+func markFinishedJobs(inv inventory.Items, seen clustercache.Views) (any bool) {
 	for id, e := range inv {
 		if e.Done || e.Kind != "Job" {
 			continue
 		}
-		if s, known := seen.of(id, e.gvr(), ""); known && s != nil && s.job != nil && s.job.Complete {
+		if s, known := seen.Find(e.Place(), id.Name, ""); known && s != nil && s.Job != nil && s.Job.Complete {
 			e.Done, any = true, true
 			inv[id] = e
 		}
@@ -110,16 +157,14 @@ func (inv inventory) finish(seen sights) (any bool) {
 	return any
 }
 
-func (a *anchor) version() string { return a.Annotations[api.VersionAnnotation] }
-
-func configMaps() schema.GroupVersionResource {
+func configMapResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 }
 
-func appsV1(resource string) schema.GroupVersionResource {
+func appsResource(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
 }
 
-func workloadResource(w render.Workload) schema.GroupVersionResource {
-	return appsV1(strings.ToLower(w.Kind) + "s")
+func workloadResource(w workload.Expected) schema.GroupVersionResource {
+	return appsResource(strings.ToLower(w.Kind) + "s")
 }

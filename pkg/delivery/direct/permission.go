@@ -14,84 +14,85 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Need is an installation that a credential has to make, keep and remove.
+// Need is an installation that a credential has to create, keep and remove.
 type Need struct {
 	// Anchor is the name of the installation's anchor.
 	Anchor string
-	// Bundles are what the cluster has or will have: one for each version that it goes through.
+	// Bundles are the current and future bundles of the cluster: one for each version of an upgrade.
 	Bundles []*render.Bundle
 	// Foundation and UserResources are as in RemoveOptions.
 	Foundation, UserResources bool
 }
 
-// permission is what may be done to the objects of a resource; the namespace is empty for the whole cluster.
+// permission is a verb on the objects of a resource; the namespace is empty for the whole cluster.
 type permission struct {
 	namespace string
 	schema.GroupResource
 	verb string
 }
 
-// permissions hold the names of the objects that each permission is for, or nil where it is for every object.
+// permissions map each permission to the names of objects, or to nil for every object.
 type permissions map[permission]map[string]bool
 
-// permissionsFor are the fewest permissions with which the installations can be made, kept and removed. A test takes away
-// one after the other, and what is then refused must be of this package: who adds a request adds its permission here.
+// permissionsFor returns the fewest permissions that suffice to create, keep and remove the installations. A test withdraws
+// each permission in turn and expects the cluster to refuse a request of this package. A new request of this package needs a
+// permission here.
 func permissionsFor(needs []Need) permissions {
 	p := permissions{}
-	p.named("", namespaceResource(), metav1.NamespaceSystem, "get") // it says which cluster this is
-	p.every("", configMaps().GroupResource(), "list")               // for anchors of others
-	for gvr := range sweptKinds() {
-		p.every("", gvr.GroupResource(), "list")
+	p.allowNamed("", namespaceResource(), metav1.NamespaceSystem, "get") // Cluster.UID reads the namespace
+	p.allowAll("", configMapResource().GroupResource(), "list")          // for anchors of other owners
+	for gvr := range uninstalledKinds() {
+		p.allowAll("", gvr.GroupResource(), "list")
 	}
 	for _, n := range needs {
 		for _, b := range n.Bundles {
-			p.claim(b, n.Anchor)
+			p.allowClaim(b, n.Anchor)
 			for _, o := range b.Objects() {
-				p.write(&o)
-				p.remove(&o, &n, b.Namespace)
+				p.allowApply(&o)
+				p.allowRemove(&o, &n, b.Namespace)
 			}
 		}
 	}
-	p.compact()
+	p.removeRedundant()
 	return p
 }
 
-// claim is for the install namespace and the anchor.
-func (p permissions) claim(b *render.Bundle, anchor string) {
-	p.named("", namespaceResource(), b.Namespace, "get")
-	p.every(b.Namespace, configMaps().GroupResource(), "create", "list", "watch")
-	p.named(b.Namespace, configMaps().GroupResource(), anchor, "get", "update", "delete")
+// allowClaim allows to read and write the install namespace and the anchor.
+func (p permissions) allowClaim(b *render.Bundle, anchor string) {
+	p.allowNamed("", namespaceResource(), b.Namespace, "get")
+	p.allowAll(b.Namespace, configMapResource().GroupResource(), "create", "list", "watch")
+	p.allowNamed(b.Namespace, configMapResource().GroupResource(), anchor, "get", "update", "delete")
 	for _, resource := range []string{"deployments", "statefulsets"} {
-		p.every(b.Namespace, appsV1(resource).GroupResource(), "list")
+		p.allowAll(b.Namespace, appsResource(resource).GroupResource(), "list")
 	}
 }
 
-// write is for applying an object and seeing it.
-func (p permissions) write(o *render.Object) {
+// allowApply allows to apply an object and to cache the state of the object.
+func (p permissions) allowApply(o *render.Object) {
 	at, r, name := o.GetNamespace(), o.Resource.GroupResource(), o.GetName()
-	p.every(at, r, "list", "watch")
-	p.named(at, r, name, "patch")
+	p.allowAll(at, r, "list", "watch")
+	p.allowNamed(at, r, name, "patch")
 	switch o.Class {
 	case render.CreateOnly, render.OncePerVersion:
-		p.every(at, r, "create") // the name is not known when that is decided
+		p.allowAll(at, r, "create") // RBAC cannot restrict create by name
 	default:
-		p.named(at, r, name, "create") // an apply has the name in its path
+		p.allowNamed(at, r, name, "create") // except for an apply, which has the name in the path
 	}
-	if o.Class == render.OncePerVersion {
-		p.named(at, r, name, "get")
+	if o.Class == render.OncePerVersion || render.KindOf(o.GroupVersionKind().GroupKind()).Stage == render.StageFoundation {
+		p.allowNamed(at, r, name, "get") // existedBefore reads the object
 	}
 	if r.Group == rbacv1.GroupName {
-		p.grant(o)
+		p.allowGrant(o)
 	}
 }
 
-// grant is for giving permissions that the credential does not have. To have them all would not be less: nobody else may
-// write a ClusterRole that aggregates others.
-func (p permissions) grant(o *render.Object) {
+// allowGrant allows to grant permissions that the credential does not have. A credential with all granted permissions would not
+// be weaker, and could still not write a ClusterRole that aggregates other ClusterRoles.
+func (p permissions) allowGrant(o *render.Object) {
 	at, r := o.GetNamespace(), o.Resource.GroupResource()
 	switch o.GetKind() {
 	case "ClusterRole", "Role":
-		p.named(at, r, o.GetName(), "escalate")
+		p.allowNamed(at, r, o.GetName(), "escalate")
 	case "ClusterRoleBinding", "RoleBinding":
 		kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind")
 		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
@@ -99,43 +100,44 @@ func (p permissions) grant(o *render.Object) {
 		if kind == "Role" {
 			role.Resource = "roles"
 		}
-		p.named(at, role, name, "bind")
+		p.allowNamed(at, role, name, "bind")
 	}
 }
 
-// remove is for deleting an object. The install namespace stays: the Role for it was there before.
-func (p permissions) remove(o *render.Object, n *Need, installed string) {
+// allowRemove allows to delete an object. The install namespace stays, because the Role for the namespace needs the namespace
+// before the installation.
+func (p permissions) allowRemove(o *render.Object, n *Need, installed string) {
 	at, r, name := o.GetNamespace(), o.Resource.GroupResource(), o.GetName()
-	if stageOf(o.GroupVersionKind().GroupKind()) == foundationStage && !n.Foundation || r == namespaceResource() && name == installed {
+	if render.KindOf(o.GroupVersionKind().GroupKind()).Stage == render.StageFoundation && !n.Foundation || r == namespaceResource() && name == installed {
 		return
 	}
-	p.named(at, r, name, "get", "delete")
+	p.allowNamed(at, r, name, "get", "delete")
 	if o.GetKind() != "CustomResourceDefinition" {
 		return
 	}
 	users := schema.GroupResource{}
 	users.Group, _, _ = unstructured.NestedString(o.Object, "spec", "group")
 	users.Resource, _, _ = unstructured.NestedString(o.Object, "spec", "names", "plural")
-	p.every("", users, "list")
+	p.allowAll("", users, "list")
 	if n.UserResources {
-		p.every("", users, "delete")
+		p.allowAll("", users, "delete")
 	}
 }
 
-// every allows verbs on all objects of a resource.
-func (p permissions) every(namespace string, r schema.GroupResource, verbs ...string) {
+// allowAll allows verbs on all objects of a resource.
+func (p permissions) allowAll(namespace string, r schema.GroupResource, verbs ...string) {
 	for _, verb := range verbs {
 		p[permission{namespace, r, verb}] = nil
 	}
 }
 
-// named allows verbs on one object of a resource.
-func (p permissions) named(namespace string, r schema.GroupResource, name string, verbs ...string) {
+// allowNamed allows verbs on one object of a resource.
+func (p permissions) allowNamed(namespace string, r schema.GroupResource, name string, verbs ...string) {
 	for _, verb := range verbs {
 		at := permission{namespace, r, verb}
 		names, have := p[at]
 		switch {
-		case have && names == nil: // every one is allowed
+		case have && names == nil: // every object is allowed
 		case have:
 			names[name] = true
 		default:
@@ -144,15 +146,17 @@ func (p permissions) named(namespace string, r schema.GroupResource, name string
 	}
 }
 
-// compact takes away what nobody needs: what is allowed in the whole cluster too, and to make a namespace that has to be there
-// for its Role.
-func (p permissions) compact() {
-	making := permission{"", namespaceResource(), "create"}
-	for _, namespace := range p.namespaces() {
-		delete(p[making], namespace)
-	}
-	if len(p[making]) == 0 {
-		delete(p, making)
+// removeRedundant removes permissions that a permission for the whole cluster includes, and the permissions to write a namespace
+// that has to exist for its Role: an existing namespace never changes.
+func (p permissions) removeRedundant() {
+	for _, verb := range []string{"create", "patch"} {
+		writing := permission{"", namespaceResource(), verb}
+		for _, namespace := range p.listNamespaces() {
+			delete(p[writing], namespace)
+		}
+		if len(p[writing]) == 0 {
+			delete(p, writing)
+		}
 	}
 	maps.DeleteFunc(p, func(at permission, _ map[string]bool) bool {
 		names, have := p[permission{"", at.GroupResource, at.verb}]
@@ -162,8 +166,8 @@ func (p permissions) compact() {
 
 func namespaceResource() schema.GroupResource { return schema.GroupResource{Resource: "namespaces"} }
 
-// namespaces are those in which something is allowed, sorted.
-func (p permissions) namespaces() []string {
+// listNamespaces returns the namespaces with permissions, sorted.
+func (p permissions) listNamespaces() []string {
 	found := map[string]bool{}
 	for at := range p {
 		if at.namespace != "" {

@@ -86,9 +86,9 @@ func TestGrant(t *testing.T) {
 	g := GrantFor("it", []rbacv1.Subject{subject}, Need{Anchor: "anchor", Bundles: []*render.Bundle{b}})
 	if diff := cmp.Diff([]string{
 		"configmaps,services: list", "namespaces: list,watch",
-		"namespaces [knative-serving]: patch", "namespaces [knative-serving kube-system]: get",
+		"namespaces [knative-serving kube-system]: get",
 		"mutatingwebhookconfigurations,validatingwebhookconfigurations: list",
-		"customresourcedefinitions: list,watch", "customresourcedefinitions [images.caching.knative.dev]: create,patch",
+		"customresourcedefinitions: list,watch", "customresourcedefinitions [images.caching.knative.dev]: create,get,patch",
 		"deployments,statefulsets: list",
 		"clusterrolebindings: list,watch", "clusterrolebindings [controller]: create,delete,get,patch",
 		"clusterroles [admin]: bind", "clusterroles,rolebindings,roles: list",

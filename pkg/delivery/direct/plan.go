@@ -11,160 +11,168 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// plan is what a pass has to do.
-type plan struct {
-	// at is when the plan was made.
-	at time.Time
-	// apply are the objects to be applied, by stage.
-	apply [stages][]item
-	// missing are those of them that are not on the cluster, as far as is known.
+// changePlan lists the changes of a pass.
+type changePlan struct {
+	// createdAt is when the plan was created.
+	createdAt time.Time
+	// apply are the objects to apply, by stage.
+	apply [render.Stages][]desiredObject
+	// missing are the objects to apply that the cluster does not have, as far as the cache shows.
 	missing map[render.ObjectID]bool
-	// unblock are the entries of webhook configurations that go before anything is applied.
-	unblock []entry
-	// prune are the entries of objects that are not wanted any more.
-	prune []entry
-	// inventory is what is recorded before anything is done.
-	inventory inventory
-	// drifted says what somebody else has done to objects that are applied again.
-	drifted map[render.ObjectID]deviation
-	// postponed are objects that were repaired a moment ago, and are changed again.
+	// unblock are the webhook configurations to delete before any apply.
+	unblock []inventory.Item
+	// prune are the recorded objects that the bundle does not have.
+	prune []inventory.Item
+	// items and installed are recorded before the first change.
+	items     inventory.Items
+	installed render.Installed
+	// drifted are the objects to apply that another client changed or deleted.
+	drifted map[render.ObjectID]drift
+	// postponed are the objects that were repaired recently and have drifted again.
 	postponed []render.ObjectID
 }
 
-func (p *plan) empty() bool {
-	return len(p.prune) == 0 && !slices.ContainsFunc(p.apply[:], func(s []item) bool { return len(s) > 0 })
+func (p *changePlan) isEmpty() bool {
+	return len(p.prune) == 0 && !slices.ContainsFunc(p.apply[:], func(s []desiredObject) bool { return len(s) > 0 })
 }
 
-// deviation is how what is on the cluster differs from what was recorded.
-type deviation string
+// drift is the difference between an object on the cluster and the recorded object.
+type drift string
 
 const (
-	none    deviation = ""
-	unknown deviation = "unknown" // nothing newer than our own write was seen
-	gone    deviation = "is gone"
-	changed deviation = "was changed"
+	noDrift      drift = ""
+	unknownDrift drift = "unknown" // the cache has not reached our own write
+	driftGone    drift = "is gone"
+	driftChanged drift = "was changed"
 )
 
-// plan compares what should be with what was recorded and seen.
-func (i *Installation) plan(b *render.Bundle, a *anchor, seen sights) *plan {
-	p := &plan{at: i.clock.Now(), inventory: inventory{}, drifted: map[render.ObjectID]deviation{}, missing: map[render.ObjectID]bool{}}
+// planChanges compares the bundle with the recorded and the cached objects.
+func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) *changePlan {
+	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, missing: map[render.ObjectID]bool{}}
+	p.installed = render.Installed{Delivered: b.Version, Running: i.determineInstalled(a, seen).Running, Revision: a.Installed().Revision}
+	if delivered := a.Installed().Delivered; p.installed.Running == "" && delivered != b.Version {
+		p.installed.Running = delivered // a version that was never seen to run counts as the start of the next step
+	}
 	wanted := map[render.ObjectID]bool{}
-	var unwanted []entry
-	all := items(b, a.UID)
+	var unwanted []inventory.Item
+	all := desiredObjects(b, a.UID)
 	for _, it := range all {
 		wanted[it.id] = true
-		e, recorded := a.inventory[it.id]
+		e, recorded := a.Items[it.id]
 		if !recorded {
-			e = it.entry()
+			e = it.inventoryItem()
 		}
 		e.Version, e.Resource = it.Resource.Version, it.Resource.Resource
-		p.inventory[it.id] = e
-		if i.due(&it, &e, seen, p) {
+		p.items[it.id] = e
+		if i.needsApply(&it, &e, seen, p) {
 			p.apply[it.stage] = append(p.apply[it.stage], it)
 		}
 	}
-	for id, e := range a.inventory {
+	for id, e := range a.Items {
 		if wanted[id] {
 			continue
 		}
-		p.inventory[id] = e
-		if stageOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}) != foundationStage { // it stays, for whoever uses it
+		p.items[id] = e
+		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation { // the foundation stays for resources of users
 			unwanted = append(unwanted, e)
 		}
 	}
-	for _, e := range strays(i.owner.Component, a.inventory, seen) {
-		if !wanted[e.id()] {
-			p.inventory[e.id()] = e
+	for _, e := range listUnrecorded(i.owner.Component, a.Items, seen) {
+		if !wanted[e.ID()] {
+			p.items[e.ID()] = e
 			unwanted = append(unwanted, e)
 		}
 	}
 	for _, e := range unwanted {
-		if i.deletable(e.id(), p.at) {
+		if i.mayDelete(e.ID(), p.createdAt) {
 			p.prune = append(p.prune, e)
 		}
 	}
-	i.unblock(all, a, p)
-	maps.DeleteFunc(i.failing, func(id render.ObjectID, _ *failing) bool { return !wanted[id] })
-	maps.DeleteFunc(i.undeleted, func(id render.ObjectID, _ *failing) bool {
-		_, recorded := p.inventory[id]
+	i.planUnblocking(all, a, p)
+	maps.DeleteFunc(i.failedObjects, func(id render.ObjectID, _ *failedObject) bool { return !wanted[id] })
+	maps.DeleteFunc(i.failedDeletions, func(id render.ObjectID, _ *failedObject) bool {
+		_, recorded := p.items[id]
 		return wanted[id] || !recorded
 	})
-	slices.SortFunc(p.prune, func(x, y entry) int { return cmp.Compare(x.id().String(), y.id().String()) })
+	slices.SortFunc(p.prune, func(x, y inventory.Item) int { return cmp.Compare(x.ID().String(), y.ID().String()) })
 	return p
 }
 
-// due tells whether an object is to be applied now, and notes in the plan if that repairs it.
-func (i *Installation) due(it *item, e *entry, seen sights, p *plan) bool {
+// needsApply reports whether an object is to be applied now, and records drift in the plan.
+func (i *Installation) needsApply(it *desiredObject, e *inventory.Item, seen clustercache.Views, p *changePlan) bool {
 	if e.Digest == it.digest {
-		switch d := i.deviation(it, e, seen); d {
-		case none:
-			delete(i.failing, it.id)
+		switch d := i.detectDrift(it, e, seen); d {
+		case noDrift:
+			delete(i.failedObjects, it.id)
 			return false
-		case unknown:
+		case unknownDrift:
 			return false
-		case gone, changed:
-			if i.repairs.wait(it.id) > 0 {
+		case driftGone, driftChanged:
+			if i.repairs.remainingPause(it.id) > 0 {
 				p.postponed = append(p.postponed, it.id)
 				return false
 			}
 			p.drifted[it.id] = d
 		}
 	}
-	p.missing[it.id] = e.Digest == "" || p.drifted[it.id] == gone
-	f := i.failing[it.id]
-	return f == nil || f.digest != it.digest || !p.at.Before(f.next)
+	p.missing[it.id] = e.Digest == "" || p.drifted[it.id] == driftGone
+	f := i.failedObjects[it.id]
+	return f == nil || f.digest != it.digest || !p.createdAt.Before(f.retryAt)
 }
 
-// deviation tells whether an object is still as it was applied.
-func (i *Installation) deviation(it *item, e *entry, seen sights) deviation {
-	if e.Digest == "" {
-		return none // nothing was applied
+// detectDrift compares an object on the cluster with the applied object.
+func (i *Installation) detectDrift(it *desiredObject, e *inventory.Item, seen clustercache.Views) drift {
+	if e.Digest == "" || e.Done && it.Class != render.OncePerVersion {
+		return noDrift // the object was never applied, or is a Namespace that the cluster had before
 	}
-	s, known := seen.of(it.id, e.gvr(), i.written[it.id])
+	s, known := seen.Find(e.Place(), it.id.Name, i.writtenVersions[it.id])
 	switch {
 	case !known:
-		return unknown
+		return unknownDrift
 	case s == nil && it.Class == render.OncePerVersion && e.Done:
-		return none
+		return noDrift
 	case s == nil:
-		return gone
+		return driftGone
 	case s.DeletionTimestamp != nil:
-		return unknown // there is an event when it is gone
+		return unknownDrift // an event follows the end of the deletion
 	case e.UID != "" && s.UID != e.UID:
-		return changed // made anew, by somebody or by us before we could record it: it would not be removed
+		return driftChanged // recreated by another client, or by us without a record: a removal would not delete the object
 	case it.Class == render.CreateOnly, it.Class == render.OncePerVersion:
-		return none
-	case s.fields != e.Fields:
-		return changed
+		return noDrift
+	case s.FieldsDigest != e.Fields:
+		return driftChanged
 	}
-	return none
+	return noDrift
 }
 
-// strays are objects that were applied for the component and are in no inventory: somebody has deleted the anchor.
-func strays(c api.Component, inv inventory, seen sights) []entry {
+// listUnrecorded lists objects that were applied for the component and that the inventory does not record, as after a deletion
+// of the anchor.
+func listUnrecorded(c api.Component, inv inventory.Items, seen clustercache.Views) []inventory.Item {
 	kinds := map[schema.GroupVersionResource]string{}
 	for id, e := range inv {
-		if stageOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}) != foundationStage {
-			kinds[e.gvr()] = id.Kind
+		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation {
+			kinds[e.GVR()] = id.Kind
 		}
 	}
-	var out []entry
+	var out []inventory.Item
 	for at, v := range seen {
 		gvr := at.GroupVersionResource
 		if v == nil || kinds[gvr] == "" {
 			continue
 		}
-		for _, s := range v.all() {
-			if s.fields == "" || s.Labels[api.ComponentLabel] != string(c) { // somebody's copy has no fields of ours
+		for _, s := range v.List() {
+			if s.FieldsDigest == "" || s.Labels[api.ComponentLabel] != string(c) { // a copy by another client has no fields of ours
 				continue
 			}
-			e := entry{
+			e := inventory.Item{
 				Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: kinds[gvr], Namespace: s.Namespace, Name: s.Name, UID: s.UID,
 			}
-			if _, recorded := inv[e.id()]; !recorded {
+			if _, recorded := inv[e.ID()]; !recorded {
 				out = append(out, e)
 			}
 		}

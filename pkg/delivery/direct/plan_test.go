@@ -11,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -24,50 +27,64 @@ type desk struct {
 	t      *testing.T
 	clock  *testclock.FakePassiveClock
 	bundle *render.Bundle
-	anchor *anchor
-	seen   sights
+	anchor *inventory.Anchor
+	// cached are the objects by place; nil where the cluster does not know the resource.
+	cached map[clustercache.Place]map[types.NamespacedName]*clustercache.Object
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
 	d := &desk{
-		t: t, clock: clock, bundle: bundleOf(t), seen: sights{}, Installation: (&Cluster{}).Installation(ownerNamed("self"), clock),
-		anchor: &anchor{ConfigMap: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: "root", UID: "anchor"}}, inventory: inventory{}},
+		t: t, clock: clock, bundle: bundleOf(t), cached: map[clustercache.Place]map[types.NamespacedName]*clustercache.Object{}, Installation: NewInstallation(&clustercache.Cluster{}, ownerNamed("self"), clock),
+		anchor: &inventory.Anchor{ConfigMap: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: "root", UID: "anchor"}}, Items: inventory.Items{}},
 	}
-	for _, it := range items(d.bundle, "anchor") {
+	for _, it := range desiredObjects(d.bundle, "anchor") {
 		d.record(&it)
 	}
 	return d
 }
 
 // record is what applying an item and seeing it leaves behind.
-func (d *desk) record(it *item) {
+func (d *desk) record(it *desiredObject) {
 	d.t.Helper()
-	e := it.entry()
+	e := it.inventoryItem()
 	e.Digest, e.Fields, e.UID = it.digest, "ours", "uid"
-	d.anchor.inventory[it.id], d.written[it.id] = e, "50"
-	d.view(it.Object).put(d.sight(it.id))
+	d.anchor.Items[it.id], d.writtenVersions[it.id] = e, "50"
+	d.put(it.Object, d.cachedObject(it.id))
 }
 
-func (d *desk) sight(id render.ObjectID) *sight {
-	return &sight{fields: "ours", ObjectMeta: metav1.ObjectMeta{
+func (d *desk) cachedObject(id render.ObjectID) *clustercache.Object {
+	return &clustercache.Object{FieldsDigest: "ours", ObjectMeta: metav1.ObjectMeta{
 		Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid", Labels: map[string]string{api.ComponentLabel: string(api.Serving)},
 	}}
 }
 
-// view is a view that has come as far as version 100.
-func (d *desk) view(o render.Object) *view {
-	at := place{o.Resource, o.GetNamespace()}
-	if d.seen[at] == nil {
-		d.seen[at] = newView(func(api.Component) {})
-		d.seen[at].version = "100"
+// put caches an object in the place of another one.
+func (d *desk) put(like render.Object, o *clustercache.Object) {
+	at := placeOf(like)
+	if d.cached[at] == nil {
+		d.cached[at] = map[types.NamespacedName]*clustercache.Object{}
 	}
-	return d.seen[at]
+	d.cached[at][types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
 }
 
-func (v *view) put(s *sight)  { v.objects[s.key()] = s }
-func (v *view) drop(s *sight) { delete(v.objects, s.key()) }
+func placeOf(o render.Object) clustercache.Place {
+	return clustercache.Place{GroupVersionResource: o.Resource, Namespace: o.GetNamespace()}
+}
+
+// seen are views of what is cached that have come as far as version 100.
+func (d *desk) seen() clustercache.Views {
+	out := clustercache.Views{}
+	for at, objects := range d.cached {
+		if objects == nil {
+			out[at] = nil
+			continue
+		}
+		out[at] = clustercache.NewFakeView("100", slices.Collect(maps.Values(objects))...)
+	}
+	return out
+}
 
 // of is an object of the bundle by its kind.
 func (d *desk) of(kind string) render.Object {
@@ -81,28 +98,31 @@ func (d *desk) of(kind string) render.Object {
 	return render.Object{}
 }
 
-func (d *desk) forget(o render.Object) { delete(d.anchor.inventory, o.ID()) }
+func (d *desk) forget(o render.Object) { delete(d.anchor.Items, o.ID()) }
 
-func (d *desk) lose(kind string) { d.view(d.of(kind)).drop(d.sight(d.of(kind).ID())) }
-
-func (d *desk) change(kind string, change func(*sight)) {
-	s := d.sight(d.of(kind).ID())
-	change(s)
-	d.view(d.of(kind)).put(s)
+func (d *desk) lose(kind string) {
+	o := d.of(kind)
+	delete(d.cached[placeOf(o)], types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
 }
 
-func (d *desk) alter(kind string, alter func(*entry)) {
-	e := d.anchor.inventory[d.of(kind).ID()]
+func (d *desk) change(kind string, change func(*clustercache.Object)) {
+	s := d.cachedObject(d.of(kind).ID())
+	change(s)
+	d.put(d.of(kind), s)
+}
+
+func (d *desk) alter(kind string, alter func(*inventory.Item)) {
+	e := d.anchor.Items[d.of(kind).ID()]
 	alter(&e)
-	d.anchor.inventory[e.id()] = e
+	d.anchor.Items[e.ID()] = e
 }
 
 // failed remembers that an object was refused, to be tried again after the pause.
 func (d *desk) failed(kind, cause string, since, next time.Duration) {
-	for _, it := range items(d.bundle, "anchor") {
+	for _, it := range desiredObjects(d.bundle, "anchor") {
 		if it.id == d.of(kind).ID() {
-			d.failing[it.id] = &failing{
-				digest: it.digest, next: d.clock.Now().Add(next), Failure: delivery.Failure{Cause: cause, Since: d.clock.Now().Add(-since)},
+			d.failedObjects[it.id] = &failedObject{
+				digest: it.digest, retryAt: d.clock.Now().Add(next), Failure: delivery.Failure{Cause: cause, Since: d.clock.Now().Add(-since)},
 			}
 		}
 	}
@@ -111,12 +131,12 @@ func (d *desk) failed(kind, cause string, since, next time.Duration) {
 // planned is what a plan comes to, by kinds.
 type planned struct {
 	Apply, Prune, Unblock, Missing, Postponed []string
-	Drifted                                   map[string]deviation
+	Drifted                                   map[string]drift
 }
 
 func (d *desk) planned() planned {
-	p := d.plan(d.bundle, d.anchor, d.seen)
-	out := planned{Drifted: map[string]deviation{}}
+	p := d.planChanges(d.bundle, d.anchor, d.seen())
+	out := planned{Drifted: map[string]drift{}}
 	for _, batch := range p.apply {
 		for _, it := range batch {
 			out.Apply = append(out.Apply, it.id.Kind)
@@ -141,12 +161,12 @@ func (d *desk) planned() planned {
 }
 
 func TestPlan(t *testing.T) {
-	changedFields := func(s *sight) { s.fields, s.ResourceVersion = "theirs", "60" }
-	repaired := func(d *desk) { d.repairs.note(d.of("ConfigMap").ID()) }
+	changedFields := func(s *clustercache.Object) { s.FieldsDigest, s.ResourceVersion = "theirs", "60" }
+	repaired := func(d *desk) { d.repairs.recordRepair(d.of("ConfigMap").ID()) }
 	later := func(d *desk, wait time.Duration) { d.clock.SetTime(d.clock.Now().Add(wait)) }
 	configMap := planned{Apply: []string{"ConfigMap"}}
-	lost := planned{Apply: []string{"ConfigMap"}, Missing: []string{"ConfigMap"}, Drifted: map[string]deviation{"ConfigMap": gone}}
-	edited := planned{Apply: []string{"ConfigMap"}, Drifted: map[string]deviation{"ConfigMap": changed}}
+	lost := planned{Apply: []string{"ConfigMap"}, Missing: []string{"ConfigMap"}, Drifted: map[string]drift{"ConfigMap": driftGone}}
+	edited := planned{Apply: []string{"ConfigMap"}, Drifted: map[string]drift{"ConfigMap": driftChanged}}
 	for name, tc := range map[string]struct {
 		reason  string
 		prepare func(*desk)
@@ -154,43 +174,47 @@ func TestPlan(t *testing.T) {
 	}{
 		"at rest":     {"There is nothing to do.", func(*desk) {}, planned{}},
 		"new":         {"It is applied.", func(d *desk) { d.forget(d.of("ConfigMap")) }, planned{Apply: configMap.Apply, Missing: configMap.Apply}},
-		"recorded":    {"It was about to be applied.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "" }) }, planned{Apply: configMap.Apply, Missing: configMap.Apply}},
-		"another one": {"It is applied, and no repair.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "old" }) }, configMap},
+		"recorded":    {"It was about to be applied.", func(d *desk) { d.alter("ConfigMap", func(e *inventory.Item) { e.Digest = "" }) }, planned{Apply: configMap.Apply, Missing: configMap.Apply}},
+		"another one": {"It is applied, and no repair.", func(d *desk) { d.alter("ConfigMap", func(e *inventory.Item) { e.Digest = "old" }) }, configMap},
 		"gone":        {"It is repaired.", func(d *desk) { d.lose("ConfigMap") }, lost},
 		"changed":     {"It is repaired.", func(d *desk) { d.change("ConfigMap", changedFields) }, edited},
 		"not ours any more": {
-			"Somebody has replaced it.", func(d *desk) { d.change("ConfigMap", func(s *sight) { s.fields = "" }) }, edited,
+			"Somebody has replaced it.", func(d *desk) { d.change("ConfigMap", func(s *clustercache.Object) { s.FieldsDigest = "" }) }, edited,
 		},
 		"being deleted": {
 			"There is an event when it is gone.", func(d *desk) {
-				d.change("ConfigMap", func(s *sight) { s.DeletionTimestamp = new(metav1.Unix(1, 0)); s.fields = "" })
+				d.change("ConfigMap", func(s *clustercache.Object) { s.DeletionTimestamp = new(metav1.Unix(1, 0)); s.FieldsDigest = "" })
 			}, planned{},
 		},
 		"a CreateOnly changed": {"The cluster fills it.", func(d *desk) { d.change("Secret", changedFields) }, planned{}},
 		"a CreateOnly gone": {
 			"It is made again.", func(d *desk) { d.lose("Secret") },
-			planned{Apply: []string{"Secret"}, Missing: []string{"Secret"}, Drifted: map[string]deviation{"Secret": gone}},
+			planned{Apply: []string{"Secret"}, Missing: []string{"Secret"}, Drifted: map[string]drift{"Secret": driftGone}},
 		},
 		"a Job changed":      {"It cannot be changed.", func(d *desk) { d.change("Job", changedFields) }, planned{}},
-		"a Job gone, undone": {"It runs again.", func(d *desk) { d.lose("Job") }, planned{Apply: []string{"Job"}, Missing: []string{"Job"}, Drifted: map[string]deviation{"Job": gone}}},
-		"a Job gone, done":   {"It has run.", func(d *desk) { d.lose("Job"); d.alter("Job", func(e *entry) { e.Done = true }) }, planned{}},
-		"no such kind":       {"All of it is gone.", func(d *desk) { d.seen[place{d.of("Image").Resource, d.of("Image").GetNamespace()}] = nil }, planned{Apply: []string{"Image"}, Missing: []string{"Image"}, Drifted: map[string]deviation{"Image": gone}}},
-		"not looked at":      {"Nothing is known.", func(d *desk) { delete(d.seen, place{d.of("Image").Resource, d.of("Image").GetNamespace()}) }, planned{}},
+		"a Job gone, undone": {"It runs again.", func(d *desk) { d.lose("Job") }, planned{Apply: []string{"Job"}, Missing: []string{"Job"}, Drifted: map[string]drift{"Job": driftGone}}},
+		"a Job gone, done":   {"It has run.", func(d *desk) { d.lose("Job"); d.alter("Job", func(e *inventory.Item) { e.Done = true }) }, planned{}},
+		"no such kind": {"All of it is gone.", func(d *desk) {
+			d.cached[placeOf(d.of("Image"))] = nil
+		}, planned{Apply: []string{"Image"}, Missing: []string{"Image"}, Drifted: map[string]drift{"Image": driftGone}}},
+		"not looked at": {"Nothing is known.", func(d *desk) {
+			delete(d.cached, placeOf(d.of("Image")))
+		}, planned{}},
 		"a view that is behind": {
-			"It has not seen our write.", func(d *desk) { d.lose("ConfigMap"); d.written[d.of("ConfigMap").ID()] = "101" }, planned{},
+			"It has not seen our write.", func(d *desk) { d.lose("ConfigMap"); d.writtenVersions[d.of("ConfigMap").ID()] = "101" }, planned{},
 		},
-		"a sight from before": {
-			"It is not our write yet.", func(d *desk) { d.change("ConfigMap", changedFields); d.written[d.of("ConfigMap").ID()] = "61" }, planned{},
+		"an object from before": {
+			"It is not our write yet.", func(d *desk) { d.change("ConfigMap", changedFields); d.writtenVersions[d.of("ConfigMap").ID()] = "61" }, planned{},
 		},
-		"a sight, nothing remembered": {
-			"After a restart it counts.", func(d *desk) { d.change("ConfigMap", changedFields); clear(d.written) }, edited,
+		"an object, nothing remembered": {
+			"After a restart it counts.", func(d *desk) { d.change("ConfigMap", changedFields); clear(d.writtenVersions) }, edited,
 		},
 		"changed after a repair": {"It waits.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d) }, planned{Postponed: []string{"ConfigMap"}}},
 		"changed a while after a repair": {
 			"It has waited.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d); later(d, firstPause) }, edited,
 		},
 		"another one after a repair": {
-			"What is wanted does not wait.", func(d *desk) { d.alter("ConfigMap", func(e *entry) { e.Digest = "old" }); repaired(d) }, configMap,
+			"What is wanted does not wait.", func(d *desk) { d.alter("ConfigMap", func(e *inventory.Item) { e.Digest = "old" }); repaired(d) }, configMap,
 		},
 		"failing, not yet": {"It waits.", func(d *desk) { d.forget(d.of("ConfigMap")); d.failed("ConfigMap", "", 0, time.Second) }, planned{}},
 		"failing, now": {
@@ -205,7 +229,7 @@ func TestPlan(t *testing.T) {
 			"It may work now.", func(d *desk) {
 				d.forget(d.of("ConfigMap"))
 				d.failed("ConfigMap", "", 0, time.Hour)
-				d.failing[d.of("ConfigMap").ID()].digest = "old"
+				d.failedObjects[d.of("ConfigMap").ID()].digest = "old"
 			},
 			planned{Apply: configMap.Apply, Missing: configMap.Apply},
 		},
@@ -220,14 +244,14 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			tc.prepare(d)
-			before := maps.Clone(d.anchor.inventory)
+			before := maps.Clone(d.anchor.Items)
 			if tc.want.Drifted == nil {
-				tc.want.Drifted = map[string]deviation{}
+				tc.want.Drifted = map[string]drift{}
 			}
 			if diff := cmp.Diff(tc.want, d.planned()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
-			if diff := cmp.Diff(before, d.anchor.inventory); diff != "" {
+			if diff := cmp.Diff(before, d.anchor.Items); diff != "" {
 				t.Errorf("the anchor has changed:\n%s", diff)
 			}
 		})
@@ -237,22 +261,22 @@ func TestPlan(t *testing.T) {
 // TestPlanRecords holds that everything which may be on the cluster is recorded before anything is done.
 func TestPlanRecords(t *testing.T) {
 	d := newDesk(t)
-	all := slices.Collect(maps.Keys(d.anchor.inventory))
+	all := slices.Collect(maps.Keys(d.anchor.Items))
 	d.forget(d.of("Deployment"))
 	without("ConfigMap")(d.bundle)
 	without("CustomResourceDefinition")(d.bundle)
-	p := d.plan(d.bundle, d.anchor, d.seen)
+	p := d.planChanges(d.bundle, d.anchor, d.seen())
 	for _, id := range all {
-		if _, recorded := p.inventory[id]; !recorded {
+		if _, recorded := p.items[id]; !recorded {
 			t.Errorf("%s is not recorded", id)
 		}
 	}
-	if p.empty() {
+	if p.isEmpty() {
 		t.Error("there is nothing to do")
 	}
 }
 
-// TestPlanForgetsFailures holds that what is not wanted, or was mended, is not failing any more.
+// TestPlanForgetsFailures holds that what is not wanted, or was fixed, is not failing any more.
 func TestPlanForgetsFailures(t *testing.T) {
 	d := newDesk(t)
 	d.failed("ConfigMap", "", 0, time.Hour)  // is as it should be
@@ -260,8 +284,8 @@ func TestPlanForgetsFailures(t *testing.T) {
 	without("Deployment")(d.bundle)
 	d.failed("Image", "", 0, time.Hour)
 	d.lose("Image")
-	d.plan(d.bundle, d.anchor, d.seen)
-	if len(d.failing) != 1 || d.failing[d.of("Image").ID()] == nil {
-		t.Errorf("these are failing: %v", d.failing)
+	d.planChanges(d.bundle, d.anchor, d.seen())
+	if len(d.failedObjects) != 1 || d.failedObjects[d.of("Image").ID()] == nil {
+		t.Errorf("these are failing: %v", d.failedObjects)
 	}
 }

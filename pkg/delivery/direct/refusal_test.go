@@ -84,8 +84,8 @@ func TestPruneUnusable(t *testing.T) {
 	if _, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "cannot delete ConfigMap knative-serving/old-") {
 		t.Errorf("it ends with %v", err)
 	}
-	if len(s.undeleted) > 0 {
-		t.Errorf("it is held against objects: %v", s.undeleted)
+	if len(s.failedDeletions) > 0 {
+		t.Errorf("it is held against objects: %v", s.failedDeletions)
 	}
 }
 
@@ -162,6 +162,9 @@ func TestRemoveUserResourcesRefused(t *testing.T) {
 	waiting, err := s.Remove(t.Context(), options)
 	if want := "the deletion of images.caching.knative.dev team/mine-a was refused: "; err != nil || !strings.Contains(waiting, want) || !strings.Contains(waiting, "forbidden") {
 		t.Errorf("it waits for %q: %v", waiting, err)
+	}
+	if want := " images.caching.knative.dev (team/mine-a)"; !strings.Contains(waiting, want) {
+		t.Errorf("it waits for %q, want %q", waiting, want)
 	}
 	if s.find("images/team/mine-a") == nil || s.find("images/team/mine-b") != nil || s.find("deployments/knative-serving/activator") == nil {
 		t.Errorf("there is %q", s.names())

@@ -12,55 +12,56 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
 
-// RemoveOptions say what is to go besides the payload.
+// RemoveOptions configure which objects a removal deletes besides the payload.
 type RemoveOptions struct {
 	// Namespace is the install namespace, unless the cluster records another one.
 	Namespace string
-	// Foundation removes the CRDs and the install namespace too; it waits as long as there are resources of users.
+	// Foundation removes the CRDs and the install namespace too. The removal then waits as long as the cluster has resources of
+	// users.
 	Foundation bool
-	// UserResources removes these as well.
+	// UserResources removes the resources of users as well.
 	UserResources bool
 
-	// keepNamespace keeps the install namespace all the same: it was there before.
+	// keepNamespace keeps the install namespace, because the cluster had the namespace before.
 	keepNamespace bool
 }
 
-// Remove takes the installation from the cluster, a step at a time. waiting says what the next step waits for; when it is
-// empty, nothing is left. A *RivalError or *ForeignError means that there is nothing of the owner's, and a *BlockedError that
-// the cluster refuses what has to come first.
+// Remove removes the installation from the cluster, one step a call. waiting names what the next step waits for; empty means
+// that the removal is complete. ErrNothingInstalled, an *inventory.OwnershipError and an *inventory.UnmanagedError mean that the
+// cluster has no installation of the owner. A *clustercache.BlockedError means that the cluster refuses a request that has to come first.
 func (i *Installation) Remove(ctx context.Context, options RemoveOptions) (waiting string, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.anchor = nil
-	waiting, err = i.remove(ctx, options)
-	return waiting, blockedBy(err)
+	waiting, err = i.removeInstallation(ctx, options)
+	return waiting, clustercache.WrapRefusal(err)
 }
 
-func (i *Installation) remove(ctx context.Context, options RemoveOptions) (waiting string, err error) {
-	a, err := i.readAnchor(ctx, options.Namespace)
-	if err != nil {
-		return "", err
-	}
-	if a == nil { // never made, or lost, when what has our label could be another resource's; or it is elsewhere
-		a, err = i.elsewhere(ctx)
-	}
+func (i *Installation) removeInstallation(ctx context.Context, options RemoveOptions) (waiting string, err error) {
+	a, err := i.findAnchor(ctx, options.Namespace) // labelled objects could belong to another owner
 	if a != nil && err == nil {
 		options.Namespace = a.Namespace
-		err = i.confirm(ctx, a)
+		err = i.store.ConfirmClaim(ctx, a)
 	}
 	if err != nil {
 		return "", err
 	}
-	inv, err := i.sweep(ctx, a)
+	inv, err := i.listInstalledItems(ctx, a)
 	if err != nil {
 		return "", err
 	}
+	if a == nil && len(inv) == 0 && !i.removalBegun { // the anchor leaves with the namespace
+		return "", ErrNothingInstalled
+	}
+	i.removalBegun = true
 	if options.Foundation {
 		if waiting, err := i.clearUserResources(ctx, inv, options); waiting != "" || err != nil {
 			return waiting, err
@@ -72,100 +73,99 @@ func (i *Installation) remove(ctx context.Context, options RemoveOptions) (waiti
 	left := maps.Clone(inv)
 	waiting, err = i.removeStages(ctx, left, options)
 	if waiting == "" && err == nil {
-		return i.deleteAnchor(ctx, a)
+		return i.store.Delete(ctx, a)
 	}
-	return waiting, errors.Join(err, i.shrinkAnchor(ctx, a, left))
+	return waiting, errors.Join(err, i.store.WriteRemaining(ctx, a, left))
 }
 
-// keepsNamespace tells whether the install namespace was there before. The namespace says so too, since the anchor may be lost.
-func (i *Installation) keepsNamespace(ctx context.Context, a *anchor, name string) (bool, error) {
-	if a != nil && a.Annotations[keepNamespaceAnnotation] != "" {
+// keepsNamespace reports whether the cluster had the install namespace before. The namespace lacks our label, or has the mark of an
+// older manager, also when the anchor is lost.
+func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, name string) (bool, error) {
+	if a != nil && a.Annotations[inventory.KeepAnnotation] != "" {
 		return true, nil
 	}
-	ns, err := i.cluster.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	ns, err := i.cluster.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot get Namespace %q: %w", name, err)
 	}
-	return ns.Annotations[keepNamespaceAnnotation] != "", nil
+	return ns.Labels[api.ComponentLabel] != string(i.owner.Component) || ns.Annotations[inventory.KeepAnnotation] != "", nil
 }
 
-func (i *Installation) removeStages(ctx context.Context, inv inventory, options RemoveOptions) (waiting string, err error) {
-	for _, s := range removalOrder() {
-		if waiting, err := i.removeAll(ctx, inv, func(e entry) bool { return e.stage() == s }); waiting != "" || err != nil {
+func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+	for _, s := range inventory.RemovalOrder() {
+		if waiting, err := i.removeItems(ctx, inv, func(e inventory.Item) bool { return e.Stage() == s }); waiting != "" || err != nil {
 			return waiting, err
 		}
 	}
 	if !options.Foundation {
 		return "", nil
 	}
-	if waiting, err := i.removeAll(ctx, inv, func(e entry) bool { return e.Kind == "CustomResourceDefinition" }); waiting != "" || err != nil {
+	if waiting, err := i.removeItems(ctx, inv, func(e inventory.Item) bool { return e.Kind == "CustomResourceDefinition" }); waiting != "" || err != nil {
 		return waiting, err
 	}
-	return i.removeAll(ctx, inv, func(e entry) bool {
+	return i.removeItems(ctx, inv, func(e inventory.Item) bool {
 		return e.Kind == "Namespace" && !(options.keepNamespace && e.Name == options.Namespace)
 	})
 }
 
-func (e *entry) stage() stage { return stageOf(schema.GroupKind{Group: e.Group, Kind: e.Kind}) }
-
-// removeAll deletes the entries that match and drops those that are gone. waiting names those that are not.
-func (i *Installation) removeAll(ctx context.Context, inv inventory, match func(entry) bool) (waiting string, err error) {
-	var all, batch []entry
-	for _, e := range inv.sorted() {
+// removeItems deletes the matching items and drops those that are gone. waiting names the others.
+func (i *Installation) removeItems(ctx context.Context, inv inventory.Items, match func(inventory.Item) bool) (waiting string, err error) {
+	var all, batch []inventory.Item
+	for _, e := range inv.Sorted() {
 		if !match(e) {
 			continue
 		}
 		all = append(all, e)
-		if i.deletable(e.id(), i.clock.Now()) {
+		if i.mayDelete(e.ID(), i.clock.Now()) {
 			batch = append(batch, e)
 		}
 	}
-	if err := i.prune(ctx, batch, inv); err != nil {
+	if err := i.deleteItems(ctx, batch, inv); err != nil {
 		return "", err
 	}
 	var refused, left []string
 	for _, e := range all {
-		if _, there := inv[e.id()]; !there {
+		if _, there := inv[e.ID()]; !there {
 			continue
 		}
-		if f := i.undeleted[e.id()]; f != nil {
-			refused = append(refused, e.id().String()+": "+f.Cause)
+		if f := i.failedDeletions[e.ID()]; f != nil {
+			refused = append(refused, e.ID().String()+": "+f.Cause)
 		} else {
-			left = append(left, e.id().String())
+			left = append(left, e.ID().String())
 		}
 	}
-	left = append(refused, left...) // who has to do something comes first
+	left = append(refused, left...) // refused objects, which need a person, come first
 	if len(left) == 0 {
 		return "", nil
 	}
 	return "waiting for these to be gone: " + delivery.Listed(left), nil
 }
 
-// prune deletes objects and takes those that are gone, or not ours, from the inventory. What the cluster refuses to delete
-// is remembered; an error means that it could not be used.
-func (i *Installation) prune(ctx context.Context, batch []entry, inv inventory) error {
+// deleteItems deletes objects and drops the items of objects that are gone or not ours. Refused deletions are recorded as
+// failures. An error means that the cluster is unavailable.
+func (i *Installation) deleteItems(ctx context.Context, batch []inventory.Item, inv inventory.Items) error {
 	var mu sync.Mutex
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(inParallel)
 	for _, e := range batch {
 		g.Go(func() error {
-			gone, err := i.deleteOne(groupCtx, &e)
-			if unusable(err) {
-				return fmt.Errorf("cannot delete %s: %w", e.id(), err)
+			gone, err := i.deleteItem(groupCtx, &e)
+			if clustercache.IsUnavailable(err) {
+				return fmt.Errorf("cannot delete %s: %w", e.ID(), err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				i.failDeletion(e.id(), err)
+				i.recordFailedDeletion(e.ID(), err)
 				return nil
 			}
-			delete(i.undeleted, e.id())
+			delete(i.failedDeletions, e.ID())
 			if gone {
-				delete(inv, e.id())
-				delete(i.written, e.id())
+				delete(inv, e.ID())
+				delete(i.writtenVersions, e.ID())
 			}
 			return nil
 		})
@@ -173,18 +173,20 @@ func (i *Installation) prune(ctx context.Context, batch []entry, inv inventory) 
 	return g.Wait()
 }
 
-// deleteOne deletes an object that is ours, and tells whether it is gone, or somebody else's.
-func (i *Installation) deleteOne(ctx context.Context, e *entry) (gone bool, err error) {
-	client := i.cluster.metadata.Resource(e.gvr()).Namespace(e.Namespace)
-	for range 2 { // the second time to see what came of it
+// deleteItem deletes an object of this installation. gone reports that the object is gone or belongs to another owner.
+func (i *Installation) deleteItem(ctx context.Context, e *inventory.Item) (gone bool, err error) {
+	ctx, release := boundedhttp.Hold(ctx)
+	defer release()
+	client := i.cluster.Metadata.Resource(e.GVR()).Namespace(e.Namespace)
+	for range 2 { // the second iteration checks the result of the deletion
 		o, err := client.Get(ctx, e.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return true, nil
 		case err != nil:
 			return false, err
-		case o.Labels[api.ComponentLabel] != string(i.owner.Component), e.UID != "" && o.UID != e.UID:
-			return true, nil // the inventory could say anything
+		case o.Labels[api.ComponentLabel] != string(i.owner.Component), e.UID != "" && o.UID != e.UID, o.Annotations[inventory.KeepAnnotation] != "":
+			return true, nil // any user of the cluster may edit the inventory
 		case o.DeletionTimestamp != nil:
 			return false, nil
 		}
@@ -197,35 +199,4 @@ func (i *Installation) deleteOne(ctx context.Context, e *entry) (gone bool, err 
 		}
 	}
 	return false, nil
-}
-
-func (i *Installation) deleteAnchor(ctx context.Context, a *anchor) (waiting string, err error) {
-	if a == nil {
-		return "", nil
-	}
-	err = i.cluster.kube.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		return "", nil
-	case unusable(err):
-		return "", fmt.Errorf("cannot delete ConfigMap \"%s/%s\": %w", a.Namespace, a.Name, err)
-	}
-	return fmt.Sprintf("waiting for these to be gone: ConfigMap %s/%s: its deletion was refused: %v", a.Namespace, a.Name, err), nil
-}
-
-// shrinkAnchor records what is left.
-func (i *Installation) shrinkAnchor(ctx context.Context, a *anchor, left inventory) error {
-	if a == nil || maps.Equal(a.inventory, left) {
-		return nil
-	}
-	text, err := left.encode()
-	if err != nil {
-		return err
-	}
-	changed := a.DeepCopy()
-	changed.Data = map[string]string{inventoryKey: text}
-	if _, err := i.cluster.kube.CoreV1().ConfigMaps(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("cannot record what is left in namespace %q: %w", a.Namespace, err)
-	}
-	return nil
 }

@@ -13,57 +13,57 @@ import (
 )
 
 const (
-	// firstPause and longestPause bound the time between two repairs of an object; each doubles the last, and an object that
-	// was not repaired for twice the longest starts over.
+	// firstPause and longestPause bound the time between two repairs of an object. Each pause is twice the pause before. An
+	// object without a repair for twice the longest pause starts over.
 	firstPause, longestPause = 3 * time.Second, 4 * time.Minute
-	// loopPause is the pause from which on somebody is taken to change the object for ever: the fifth in a row.
+	// loopPause is the pause from which on another client is assumed to change the object forever: the fifth in a row.
 	loopPause = 48 * time.Second
 )
 
-// repairs remembers which objects were repaired lately, so that two who disagree do not write in a loop.
-type repairs struct {
+// repairHistory records recent repairs, so that two clients that disagree about an object do not write in a loop.
+type repairHistory struct {
 	clock clock.PassiveClock
-	of    map[render.ObjectID]repair
+	last  map[render.ObjectID]repair
 }
 
-// repair is the last one of an object, and the pause after it.
+// repair is the last repair of an object, with the pause after that repair.
 type repair struct {
 	at    time.Time
 	pause time.Duration
 }
 
-func newRepairs(clock clock.PassiveClock) repairs {
-	return repairs{clock: clock, of: map[render.ObjectID]repair{}}
+func newRepairHistory(clock clock.PassiveClock) repairHistory {
+	return repairHistory{clock: clock, last: map[render.ObjectID]repair{}}
 }
 
-// wait is how long the next repair of an object has to wait; not positive when it need not.
-func (r *repairs) wait(id render.ObjectID) time.Duration {
-	last, ok := r.of[id]
+// remainingPause returns how long the next repair of an object has to wait; not positive when the repair is due.
+func (r *repairHistory) remainingPause(id render.ObjectID) time.Duration {
+	last, ok := r.last[id]
 	if !ok {
 		return 0
 	}
 	return last.at.Add(last.pause).Sub(r.clock.Now())
 }
 
-// note remembers a repair, and tells whether the object is repaired again and again.
-func (r *repairs) note(id render.ObjectID) (loop bool) {
-	now, last := r.clock.Now(), r.of[id]
+// recordRepair records a repair, and reports whether the object is repaired repeatedly.
+func (r *repairHistory) recordRepair(id render.ObjectID) (loop bool) {
+	now, last := r.clock.Now(), r.last[id]
 	if now.Sub(last.at) > 2*longestPause {
 		last.pause = 0
 	}
 	pause := min(max(2*last.pause, firstPause), longestPause)
-	r.of[id] = repair{at: now, pause: pause}
+	r.last[id] = repair{at: now, pause: pause}
 	return pause >= loopPause
 }
 
-// repaired notes what the plan has repaired, and tells of it.
-func (i *Installation) repaired(p *plan) (texts []string, loop bool) {
+// recordRepairs records the repairs of a plan and returns a text for each.
+func (i *Installation) recordRepairs(p *changePlan) (texts []string, loop bool) {
 	for id, d := range p.drifted {
-		if i.failing[id] != nil {
-			continue // it was not
+		if i.failedObjects[id] != nil {
+			continue // the repair failed
 		}
 		texts = append(texts, fmt.Sprintf("%s %s", id, d))
-		loop = i.repairs.note(id) || loop
+		loop = i.repairs.recordRepair(id) || loop
 	}
 	slices.Sort(texts)
 	return texts, loop

@@ -10,41 +10,44 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
 
-// Grant are the objects that an administrator of a cluster applies for a credential.
+// Grant holds the objects that an administrator of a cluster applies for a credential.
 type Grant struct {
-	// Namespaces have to be there for the Roles. They are the administrator's, and stay.
+	// Namespaces have to exist for the Roles. The namespaces belong to the administrator, and no removal deletes the
+	// namespaces.
 	Namespaces []metav1.PartialObjectMetadata
 
 	ClusterRole        rbacv1.ClusterRole
 	ClusterRoleBinding rbacv1.ClusterRoleBinding
-	// Roles and RoleBindings are one for each namespace.
+	// Roles and RoleBindings exist once for each namespace.
 	Roles        []rbacv1.Role
 	RoleBindings []rbacv1.RoleBinding
 }
 
-// GrantFor gives the subjects the fewest permissions with which the installations can be made, kept and removed. name is
-// that of the roles and bindings.
+// GrantFor returns the fewest permissions that suffice for the subjects to create, keep and remove the installations. name is
+// the name of the roles and bindings.
 func GrantFor(name string, subjects []rbacv1.Subject, needs ...Need) *Grant {
 	p := permissionsFor(needs)
 	rbac := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
 	g := &Grant{
-		ClusterRole: rbacv1.ClusterRole{TypeMeta: rbac("ClusterRole"), ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: p.rules("")},
+		ClusterRole: rbacv1.ClusterRole{TypeMeta: rbac("ClusterRole"), ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: p.policyRules("")},
 		ClusterRoleBinding: rbacv1.ClusterRoleBinding{
 			TypeMeta: rbac("ClusterRoleBinding"), ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		},
 	}
-	for _, namespace := range p.namespaces() {
+	for _, namespace := range p.listNamespaces() {
 		in := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		g.Namespaces = append(g.Namespaces, metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-			ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{keepNamespaceAnnotation: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{inventory.KeepAnnotation: "true"}},
 		})
-		g.Roles = append(g.Roles, rbacv1.Role{TypeMeta: rbac("Role"), ObjectMeta: in, Rules: p.rules(namespace)})
+		g.Roles = append(g.Roles, rbacv1.Role{TypeMeta: rbac("Role"), ObjectMeta: in, Rules: p.policyRules(namespace)})
 		g.RoleBindings = append(g.RoleBindings, rbacv1.RoleBinding{
 			TypeMeta: rbac("RoleBinding"), ObjectMeta: in, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
@@ -53,7 +56,7 @@ func GrantFor(name string, subjects []rbacv1.Subject, needs ...Need) *Grant {
 	return g
 }
 
-// Objects are all of them, in an order in which they can be applied.
+// Objects returns all objects of the grant in an order in which the objects can be applied.
 func (g *Grant) Objects() []any {
 	var out []any
 	for _, n := range g.Namespaces {
@@ -66,8 +69,9 @@ func (g *Grant) Objects() []any {
 	return out
 }
 
-// rules are the permissions of a namespace, sorted. What differs in verbs only, or in resources only, is one rule.
-func (p permissions) rules(namespace string) []rbacv1.PolicyRule {
+// policyRules returns the permissions of a namespace as sorted rules. Permissions that differ only in verbs, or only in
+// resources, share a rule.
+func (p permissions) policyRules(namespace string) []rbacv1.PolicyRule {
 	type object struct{ group, resource, names string }
 	verbs := map[object][]string{}
 	for at, names := range p {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
 )
 
 // apiServer is as much of an API server as this package needs: it keeps objects, counts their versions, honours
@@ -68,13 +69,13 @@ func newServer(t *testing.T) *apiServer {
 }
 
 // connect makes a connection that ends with the test. seen has an event for each change that a watch has delivered.
-func (s *apiServer) connect() (c *Cluster, seen <-chan struct{}) {
+func (s *apiServer) connect() (c *clustercache.Cluster, seen <-chan struct{}) {
 	s.t.Helper()
-	return s.connectWith(Options{})
+	return s.connectWith(clustercache.Options{})
 }
 
 // connectWith is connect with a say in how is seen what changes.
-func (s *apiServer) connectWith(options Options) (c *Cluster, seen <-chan struct{}) {
+func (s *apiServer) connectWith(options clustercache.Options) (c *clustercache.Cluster, seen <-chan struct{}) {
 	s.t.Helper()
 	events := make(chan struct{}, 1)
 	options.Changed = func(api.Component) {
@@ -83,7 +84,7 @@ func (s *apiServer) connectWith(options Options) (c *Cluster, seen <-chan struct
 		default:
 		}
 	}
-	c, err := Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, options)
+	c, err := clustercache.Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func (s *apiServer) answer(verb string, p path, r *http.Request, body []byte) (m
 	if verb == "apply" {
 		out.SetManagedFields([]metav1.ManagedFieldsEntry{{
 			Manager: r.URL.Query().Get("fieldManager"), Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, digestOf(body))},
+			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, clustercache.Digest(body))},
 		}})
 	}
 	if exists {

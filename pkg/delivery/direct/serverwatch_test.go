@@ -34,7 +34,7 @@ func (s *apiServer) list(p path, r *http.Request) (map[string]any, error) {
 	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
-	if p.resource == configMaps() {
+	if p.resource == configMapResource() {
 		kind = "ConfigMapList"
 	}
 	return map[string]any{

@@ -16,20 +16,22 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 const anchorPath = "configmaps/knative-serving/knativeserving-self-root-owner"
 
 // recorded is what the anchor on the cluster says; nil when there is none.
-func (s *site) recorded(t *testing.T) inventory {
+func (s *site) recorded(t *testing.T) inventory.Items {
 	t.Helper()
 	m := s.find(anchorPath)
 	if m == nil {
 		return nil
 	}
-	text, _, _ := unstructured.NestedString(m.Object, "data", inventoryKey)
-	inv, err := decode(text)
+	text, _, _ := unstructured.NestedString(m.Object, "data", itemsKey)
+	inv, err := inventory.Decode(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func (s *site) unrecorded(t *testing.T) []string {
 	t.Helper()
 	records := map[string]bool{anchorPath: true, "namespaces/" + installed: true} // the namespace comes before the anchor
 	for _, e := range s.recorded(t) {
-		records[path{e.gvr(), e.Namespace, e.Name}.String()] = true
+		records[path{e.GVR(), e.Namespace, e.Name}.String()] = true
 	}
 	return slices.DeleteFunc(s.names(), func(name string) bool {
 		return records[name] || s.find(name).GetLabels()[api.ComponentLabel] == ""
@@ -52,10 +54,9 @@ func (s *site) unrecorded(t *testing.T) []string {
 func TestSync(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	want := []string{
-		"apply namespaces/knative-serving", "patch namespaces/knative-serving", // it was there
-		"create configmaps/knative-serving",                                                              // the anchor
-		"update " + anchorPath,                                                                           // everything that is to come
-		"apply customresourcedefinitions/images.caching.knative.dev", "apply namespaces/knative-serving", // foundation
+		"create configmaps/knative-serving",                                                        // the anchor
+		"update " + anchorPath,                                                                     // everything that is to come
+		"apply customresourcedefinitions/images.caching.knative.dev",                               // foundation, in a Namespace that was there
 		"apply clusterrolebindings/controller", "apply serviceaccounts/knative-serving/controller", // permissions
 		"apply configmaps/knative-serving/config-network", "create secrets/knative-serving", // configuration
 		"apply deployments/knative-serving/activator",          //
@@ -76,8 +77,8 @@ func TestSync(t *testing.T) {
 		t.Errorf("what there is (-want +got):\n%s", diff)
 	}
 	observed := delivery.Observation{
-		Workloads: []delivery.WorkloadState{{WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: installed, Name: "activator"}, Desired: 1}},
-		Jobs:      []delivery.JobState{{JobRef: render.JobRef{Namespace: installed, Name: "migrate"}}},
+		Workloads: []delivery.WorkloadState{{WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: installed, Name: "activator"}, State: workload.State{Desired: 1}}},
+		Jobs:      []delivery.JobState{{JobRef: workload.JobRef{Namespace: installed, Name: "migrate"}}},
 	}
 	if diff := cmp.Diff(Outcome{Observation: observed}, out); diff != "" {
 		t.Errorf("what is told of it (-want +got):\n%s", diff)
@@ -86,29 +87,29 @@ func TestSync(t *testing.T) {
 	if s.pass(t, b); len(s.asked()) > 0 {
 		t.Error("something is written after a restart")
 	}
-	if version, err := s.Version(t.Context(), installed); err != nil || version != "1.23.0" {
+	if version, err := s.Installed(t.Context(), installed); err != nil || version.Delivered != "1.23.0" {
 		t.Errorf("its version is %q (%v)", version, err)
 	}
 }
 
 // inStages sorts what was asked for between two writes of the same stage.
 func inStages(requests []string) []string {
-	kind := func(request string) stage {
-		for words, s := range map[string]stage{
-			"namespaces/": foundationStage, "customresource": foundationStage, "binding": permissionStage, "serviceaccounts": permissionStage,
-			"config-network": configStage, "secrets": configStage, "deployments": workloadStage, "webhook": webhookStage,
-			"images/": dependentStage, "jobs": dependentStage,
+	kind := func(request string) render.Stage {
+		for words, s := range map[string]render.Stage{
+			"namespaces/": render.StageFoundation, "customresource": render.StageFoundation, "binding": render.StagePermission, "serviceaccounts": render.StagePermission,
+			"config-network": render.StageConfiguration, "secrets": render.StageConfiguration, "deployments": render.StageWorkload, "webhook": render.StageWebhook,
+			"images/": render.StageDependent, "jobs": render.StageDependent,
 		} {
 			if strings.HasPrefix(strings.SplitN(request, " ", 2)[1], words) || words == "binding" && strings.Contains(request, words) ||
 				words == "config-network" && strings.Contains(request, words) || words == "webhook" && strings.Contains(request, "webhookconfigurations") {
 				return s
 			}
 		}
-		return stages
+		return render.Stages
 	}
 	for from := 0; from < len(requests); {
 		to := from + 1
-		for to < len(requests) && kind(requests[to]) == kind(requests[from]) && kind(requests[to]) != stages {
+		for to < len(requests) && kind(requests[to]) == kind(requests[from]) && kind(requests[to]) != render.Stages {
 			to++
 		}
 		slices.Sort(requests[from:to])
@@ -136,10 +137,6 @@ func TestCrashAtEveryRequest(t *testing.T) {
 		_, err := s.Sync(ctx, b, SyncOptions{})
 		return err
 	}
-	remove := func(ctx context.Context, s *site) error {
-		_, err := s.Remove(ctx, RemoveOptions{Namespace: installed, Foundation: true})
-		return err
-	}
 	for name, tc := range map[string]struct {
 		before []*render.Bundle
 		step   func(context.Context, *site) error
@@ -147,7 +144,7 @@ func TestCrashAtEveryRequest(t *testing.T) {
 	}{
 		"install": {nil, sync, everything()},
 		"upgrade": {[]*render.Bundle{older}, sync, everything()},
-		"remove":  {[]*render.Bundle{b}, remove, nil},
+		"remove":  {[]*render.Bundle{b}, removeAll, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := 1
@@ -272,15 +269,15 @@ func completed(u *unstructured.Unstructured) {
 func TestRepairAfterRestore(t *testing.T) {
 	s, b := newSite(t), bundleOf(t)
 	s.settle(t, b)
-	for id := range s.written {
-		s.written[id] = "1000000"
+	for id := range s.writtenVersions {
+		s.writtenVersions[id] = "1000000"
 	}
 	s.anchor.ResourceVersion = "1000000"
 	s.lose("deployments/knative-serving/activator")
 	if s.pass(t, b); s.find("deployments/knative-serving/activator") != nil {
 		t.Fatal("it is repaired without knowing that the cluster has not come so far")
 	}
-	s.cluster.outlook.restored.Add(1)
+	s.restorations-- // as if the cluster was restored once more since
 	if s.pass(t, b); s.find("deployments/knative-serving/activator") == nil {
 		t.Error("it is not repaired")
 	}
@@ -295,7 +292,7 @@ func TestFinishedJob(t *testing.T) {
 	s.lose("jobs/knative-serving/migrate")
 	s.restart()
 	out := s.settle(t, b)
-	if diff := cmp.Diff([]render.JobRef{{Namespace: installed, Name: "migrate"}}, out.Observation.FinishedJobs); diff != "" {
+	if diff := cmp.Diff([]workload.JobRef{{Namespace: installed, Name: "migrate"}}, out.Observation.FinishedJobs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if s.find("jobs/knative-serving/migrate") != nil {

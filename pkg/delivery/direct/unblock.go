@@ -3,69 +3,64 @@
 package direct
 
 import (
-	"fmt"
-	"strings"
+	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Knative's webhooks judge the ConfigMaps that they read when they start. Where both are lost, as with their namespace, and
-// the webhook configurations are not, neither comes back: nobody answers, so no ConfigMap can be made, so nobody starts.
-// Then the webhook configurations go, and come again in their stage.
+// Knative's webhooks validate the ConfigMaps that the webhooks read when they start. After a loss of the workloads and the
+// ConfigMaps, as with their namespace, but not of the webhook configurations, neither comes back: no workload serves the
+// webhooks, so the API server refuses every ConfigMap, so no workload starts. The plan then deletes the webhook configurations,
+// and applies them again in their stage.
 
-// blockedFor is how long a webhook of ours may not answer before its configuration is taken for the cause.
-const blockedFor = 5 * time.Second
+// webhookTimeout is how long a webhook may fail to respond before the plan deletes the webhook configuration.
+const webhookTimeout = 5 * time.Second
 
-// unblock plans to take our webhook configurations away if they keep an object from being made that their webhooks need.
-func (i *Installation) unblock(all []item, a *anchor, p *plan) {
-	names := webhookNames(all)
+// planUnblocking plans to delete our webhook configurations if the configurations prevent the creation of an object that the
+// webhooks need.
+func (i *Installation) planUnblocking(all []desiredObject, a *inventory.Anchor, p *changePlan) {
+	var names []string
+	for _, it := range all {
+		names = append(names, delivery.WebhookNames(it.Unstructured)...)
+	}
 	blocked := false
-	for _, it := range p.apply[configStage] {
-		f := i.failing[it.id]
-		blocked = blocked || f != nil && p.missing[it.id] && i.clock.Now().Sub(f.Since) >= blockedFor && unanswered(f.Cause, names)
+	for _, it := range p.apply[render.StageConfiguration] {
+		f := i.failedObjects[it.id]
+		blocked = blocked || f != nil && p.missing[it.id] && i.clock.Now().Sub(f.Since) >= webhookTimeout && delivery.IsUnanswered(f.Cause, names)
 	}
 	if !blocked {
 		return
 	}
-	p.apply[webhookStage] = nil
+	p.apply[render.StageWebhook] = nil
 	for _, it := range all {
-		if it.stage != webhookStage {
+		if it.stage != render.StageWebhook {
 			continue
 		}
-		if e, recorded := a.inventory[it.id]; recorded {
+		if e, recorded := a.Items[it.id]; recorded {
 			p.unblock = append(p.unblock, e)
 		}
-		p.apply[webhookStage] = append(p.apply[webhookStage], it)
+		p.apply[render.StageWebhook] = append(p.apply[render.StageWebhook], it)
 	}
 }
 
-// webhookNames are the names of the webhooks in all webhook configurations.
-func webhookNames(all []item) []string {
-	var out []string
-	for _, it := range all {
-		if it.stage != webhookStage {
-			continue
-		}
-		webhooks, _, _ := unstructured.NestedSlice(it.Unstructured.Object, "webhooks")
-		for _, w := range webhooks {
-			if m, ok := w.(map[string]any); ok {
-				if name, ok := m["name"].(string); ok {
-					out = append(out, name)
-				}
-			}
+// unblockNamespace deletes our webhook configurations when the cause is the deletion of the install namespace. The deletion deletes
+// the webhooks first, and a webhook that does not respond refuses the deletion of other objects in the namespace: without the
+// webhook configurations the deletion ends.
+func (i *Installation) unblockNamespace(ctx context.Context, b *render.Bundle, cause error) error {
+	if !apierrors.HasStatusCause(cause, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	var batch []inventory.Item
+	for _, it := range desiredObjects(b, "") {
+		if it.stage == render.StageWebhook {
+			batch = append(batch, it.inventoryItem())
 		}
 	}
-	return out
-}
-
-// unanswered tells that a request failed because one of the webhooks did not answer; one that says no has answered. The API
-// server reports it in words only.
-func unanswered(cause string, webhooks []string) bool {
-	for _, name := range webhooks {
-		if strings.Contains(cause, fmt.Sprintf("failed calling webhook %q", name)) {
-			return true
-		}
-	}
-	return false
+	return i.deleteItems(ctx, batch, inventory.Items{})
 }

@@ -76,8 +76,8 @@ func ReadSum(r io.Reader) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// extract writes the files of the archive in r below dir and returns the SHA-256 of the uncompressed stream.
-func extract(r io.Reader, dir string) (string, error) {
+// extractFiles writes the files of the archive in r below dir and returns the SHA-256 of the uncompressed stream.
+func extractFiles(r io.Reader, dir string) (string, error) {
 	gz, err := gzip.NewReader(r)
 	if err != nil {
 		return "", err

@@ -21,7 +21,7 @@ const (
 	SumPath = "releases.sum"
 )
 
-// ErrMissing says that the program was built without the archive.
+// ErrMissing means that the program was built without the archive.
 var ErrMissing = errors.New("the program was built without the Knative release manifests: run \"make releases\" and " +
 	"build again, or set KO_DATA_PATH to a directory that holds them")
 
@@ -39,7 +39,7 @@ type Sum struct {
 	SHA256 string
 }
 
-// String is the line that releases.sum holds.
+// String returns the line of releases.sum.
 func (s Sum) String() string { return fmt.Sprintf("%s %s sha256:%s\n", Module, s.Version, s.SHA256) }
 
 // ParseSum reads the line that releases.sum holds.
@@ -51,17 +51,17 @@ func ParseSum(line string) (Sum, error) {
 	return Sum{Version: f[1], SHA256: strings.TrimPrefix(f[2], "sha256:")}, nil
 }
 
-// Committed is the sum in releases.sum.
+// Committed returns the sum in releases.sum.
 func Committed() (Sum, error) { return ParseSum(committed) }
 
-// Bundled tells whether the program was built with the archive.
+// Bundled reports whether the program was built with the archive.
 func Bundled() bool {
 	_, err := fs.Stat(embedded, ArchivePath)
 	return err == nil
 }
 
-// Unpack verifies the archive against the committed sum and writes the manifests below dir, which must exist and be
-// empty. Nothing in dir is to be used when an error is returned: the sum is known at the end only.
+// Unpack verifies the archive against the committed sum and writes the manifests below dir, which must exist and be empty.
+// Callers must not use dir after an error: the sum is known only at the end.
 func Unpack(dir string) (Sum, error) {
 	want, err := Committed()
 	if err != nil {
@@ -79,7 +79,7 @@ func unpackVerified(fsys fs.FS, want Sum, dir string) error {
 		return fmt.Errorf("cannot open archive %q: %w", ArchivePath, err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	got, err := extract(f, dir)
+	got, err := extractFiles(f, dir)
 	if err != nil {
 		return fmt.Errorf("cannot unpack archive %q: %w", ArchivePath, err)
 	}

@@ -21,17 +21,25 @@ import (
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/faultproxy"
+	"open-cluster-management.io/knative-addon/test/lab/pki"
 	"open-cluster-management.io/knative-addon/test/lab/process"
 )
 
 // Namespace is where the chart is installed.
 const Namespace = "knative-addon"
 
-// managerAccount is the chart's ServiceAccount.
-const managerAccount = "knative-addon-manager"
+// ManagerAccount is the chart's ServiceAccount of the manager, LocalAccount that of the program which installs on the hub.
+const (
+	ManagerAccount = "knative-addon-manager"
+	LocalAccount   = "knative-addon-local"
+)
 
-// Manager is the name of the manager among the lab's components.
-const Manager = "manager"
+// Manager is the name of the manager among the lab's components, LocalInstalls that of the program which installs on the hub.
+const (
+	Manager       = "manager"
+	LocalInstalls = "local-installs"
+)
 
 // Fleet is a lab with the add-on on its hub.
 type Fleet struct {
@@ -44,15 +52,27 @@ type Fleet struct {
 	Binary string
 	chart  string
 	args   []string
+	// hubProxy stands between the manager and the hub's API server, if it is not nil.
+	hubProxy *faultproxy.Proxy
+	// metrics are the addresses of metrics, by component.
+	metrics map[string]string
+	// probes are the addresses of /healthz and /readyz, by component.
+	probes map[string]string
 }
 
 // Options say what Install runs.
 type Options struct {
 	// Helm and Manager are further arguments.
 	Helm, Manager []string
+	// Trusted are the namespaces whose resources may escalate; none means the namespace of the chart.
+	Trusted []string
 	// LeaderElection lets several managers take turns. A manager that leads ends when the hub does not answer for ten seconds,
 	// and nobody would start it again.
 	LeaderElection bool
+	// LocalInstalls installs on the hub too.
+	LocalInstalls bool
+	// HubProxy, if not nil, stands between the manager and the hub's API server.
+	HubProxy *faultproxy.Proxy
 }
 
 // Install installs the chart and runs the manager.
@@ -61,9 +81,19 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	var trusted []string
+	if len(opts.Trusted) > 0 {
+		names := strings.Join(opts.Trusted, ",")
+		trusted = []string{"--trusted-namespaces=" + names}
+		opts.Helm = append(slices.Clone(opts.Helm), "--set", "rendering.trustedNamespaces={"+names+"}")
+	}
 	f := &Fleet{
-		Lab: l, Binary: filepath.Join(root, "bin", "knative-addon"), chart: filepath.Join(root, "charts", "knative-addon"),
-		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, opts.Manager...),
+		Lab: l, Binary: binary, chart: filepath.Join(root, "charts", "knative-addon"), hubProxy: opts.HubProxy,
+		args: slices.Concat([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trusted, opts.Manager),
 	}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
@@ -72,6 +102,9 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("cannot create the hub's clients: %w", err)
 	}
+	if opts.LocalInstalls {
+		f.args, opts.Helm = append(f.args, "--local-installs"), append([]string{"--set", "localInstalls=true"}, opts.Helm...)
+	}
 	args := append([]string{
 		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
@@ -79,7 +112,19 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if _, err := f.Command(ctx, "helm", args...); err != nil {
 		return nil, err
 	}
-	return f, f.RunManager(ctx, Manager)
+	if err := f.RunManager(ctx, Manager); err != nil || !opts.LocalInstalls {
+		return f, err
+	}
+	return f, f.run(ctx, program{
+		command: LocalInstalls, name: LocalInstalls, account: LocalAccount,
+		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trusted...),
+	})
+}
+
+// Binary returns the file of knative-addon that `make build` writes.
+func Binary() (string, error) {
+	root, err := repository()
+	return filepath.Join(root, "bin", "knative-addon"), err
 }
 
 // repository is the root of the checkout that this file is in.
@@ -95,10 +140,20 @@ func repository() (string, error) {
 // RunManager runs a manager as a component of that name, with further arguments. With leader election, a further one waits
 // for its turn to lead.
 func (f *Fleet) RunManager(ctx context.Context, name string, args ...string) error {
+	return f.run(ctx, program{command: "manager", name: name, account: ManagerAccount, args: append(slices.Clone(f.args), args...)})
+}
+
+// program is a command of knative-addon that runs as a component of that name, with the token of a ServiceAccount.
+type program struct {
+	command, name, account string
+	args                   []string
+}
+
+func (f *Fleet) run(ctx context.Context, of program) error {
 	if _, err := os.Stat(f.Binary); err != nil {
 		return fmt.Errorf("cannot run the manager: %w; `make build` makes it", err)
 	}
-	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(ctx, Namespace, managerAccount)
+	kubeconfig, err := f.accountKubeconfig(ctx, of.account)
 	if err != nil {
 		return err
 	}
@@ -108,31 +163,58 @@ func (f *Fleet) RunManager(ctx context.Context, name string, args ...string) err
 			return err
 		}
 	}
-	probes := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: name, Path: f.Binary, Dir: f.Dir, Args: append([]string{
-		"manager", "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
-		"--health-probe-bind-address=" + probes, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[1]),
-	}, append(slices.Clone(f.args), args...)...)})
+	if f.metrics == nil {
+		f.metrics, f.probes = map[string]string{}, map[string]string{}
+	}
+	f.metrics[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[1])
+	f.probes[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	p, err := f.Run(process.Spec{Name: of.name, Path: f.Binary, Dir: f.Dir, Args: append([]string{
+		of.command, "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
+		"--health-probe-bind-address=" + f.probes[of.name], "--metrics-bind-address=" + f.metrics[of.name],
+	}, of.args...)})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return p.WaitReady(ctx, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+probes+"/readyz", http.NoBody)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("/readyz answers %s", resp.Status)
-		}
-		return nil
-	})
+	return p.WaitReady(ctx, func(ctx context.Context) error { return f.Probe(ctx, of.name, "/readyz") })
+}
+
+// Probe returns an error unless /healthz or /readyz of a component succeeds.
+func (f *Fleet) Probe(ctx context.Context, component, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.probes[component]+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", path, resp.Status)
+	}
+	return nil
+}
+
+// accountKubeconfig writes a kubeconfig with the token of a ServiceAccount, which leads through the proxy of the hub if there is
+// one, and returns its file.
+func (f *Fleet) accountKubeconfig(ctx context.Context, account string) (string, error) {
+	file, err := f.Hub.ServiceAccountKubeconfig(ctx, Namespace, account)
+	if err != nil || f.hubProxy == nil {
+		return file, err
+	}
+	config, err := configOf(file)
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(f.Dir, account+"-proxied.kubeconfig")
+	return file, pki.WriteKubeconfig(file, f.Hub.Name, f.hubProxy.URL, f.hubProxy.CA, pki.User{Token: config.BearerToken})
+}
+
+// MetricsURL is where a component serves its metrics.
+func (f *Fleet) MetricsURL(component string) string {
+	return "https://" + f.metrics[component] + "/metrics"
 }
 
 // Template is what helm makes of the chart, with further arguments.
@@ -154,7 +236,7 @@ func (f *Fleet) Disable(ctx context.Context, addOns, clusters []string) error {
 	return err
 }
 
-// Command runs one of the lab's programs against the hub and returns what it prints.
+// Command runs one of the lab's programs against the hub and returns the standard output of the program.
 func (f *Fleet) Command(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, f.Bin.Path(program), args...) //nolint:gosec // a program of the lab
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+f.Hub.Kubeconfig, "HELM_CACHE_HOME="+filepath.Join(f.Dir, "helm"))

@@ -28,7 +28,7 @@ func PID(l *lab.Lab, component string) (int, error) {
 	return 0, fmt.Errorf("%w: %s does not run", errProcess, component)
 }
 
-// CPU is what a process, and those that it has run and waited for, have used.
+// CPU returns the CPU time of a process and of its ended child processes.
 func CPU(pid int) (time.Duration, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -51,16 +51,21 @@ func CPU(pid int) (time.Duration, error) {
 }
 
 // Memory is the resident set of a process, in MB.
-func Memory(pid int) (float64, error) {
+func Memory(pid int) (float64, error) { return readMemory(pid, "VmRSS") }
+
+// PeakMemory is the largest resident set that a process has had, in MB.
+func PeakMemory(pid int) (float64, error) { return readMemory(pid, "VmHWM") }
+
+func readMemory(pid int, field string) (float64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(content)) {
-		if kilobytes, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if kilobytes, ok := strings.CutPrefix(line, field+":"); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kilobytes), "kB")))
 			return float64(n) / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("%w: /proc/%d/status has no VmRSS", errProcess, pid)
+	return 0, fmt.Errorf("%w: /proc/%d/status has no %s", errProcess, pid, field)
 }

@@ -1,7 +1,7 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package pki makes the throwaway certificates and kubeconfigs of a lab. Nothing it makes is fit for anything else:
-// certificates are valid for a year, and keys lie unencrypted in the lab's directory.
+// Package pki issues the throwaway certificates and kubeconfigs of a lab. A certificate is valid for a year, and each key
+// lies unencrypted in the lab's directory: nothing of this package is fit for a real cluster.
 package pki
 
 import (
@@ -9,111 +9,67 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"time"
+
+	"github.com/openshift/library-go/pkg/crypto"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
+
+// validity is how long certificates are valid.
+const validity = 365 * 24 * time.Hour
 
 // CA signs the certificates of one control plane.
 type CA struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	ca crypto.CA
 	// CertPEM is the CA's certificate.
 	CertPEM []byte
 	// KeyPEM is the CA's private key.
 	KeyPEM []byte
 }
 
-// Subject says what a certificate is for.
+// Subject is the user and the server that a certificate identifies.
 type Subject struct {
-	CommonName   string
-	Organization []string
-	DNSNames     []string
-	IPs          []net.IP
+	// Name and Groups are the user for an API server.
+	Name   string
+	Groups []string
+	// Hosts are DNS names and IP addresses of the server; none for a client.
+	Hosts []string
 }
 
-// NewCA makes a self-signed CA.
+// NewCA returns a self-signed CA with an RSA key.
 func NewCA(name string) (*CA, error) {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	cert, err := template(Subject{CommonName: name})
-	if err != nil {
-		return nil, err
-	}
-	cert.IsCA, cert.BasicConstraintsValid = true, true
-	cert.KeyUsage |= x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	cert.ExtKeyUsage = nil
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	config, err := crypto.MakeSelfSignedCAConfigForDuration(name, validity)
 	if err != nil {
 		return nil, fmt.Errorf("cannot sign CA %q: %w", name, err)
 	}
-	return &CA{cert: cert, key: key, CertPEM: certPEM(der), KeyPEM: keyPEM}, nil
+	cert, key, err := config.GetPEMBytes()
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode CA %q: %w", name, err)
+	}
+	return &CA{ca: crypto.CA{Config: config, SerialGenerator: &crypto.RandomSerialGenerator{}}, CertPEM: cert, KeyPEM: key}, nil
 }
 
-// Issue makes a key and a certificate for client and server use.
+// Issue returns a certificate for client and server use and its key, both as PEM. The key is an ECDSA key: library-go issues
+// certificates with RSA keys only, which take fifty times as long to generate.
 func (ca *CA) Issue(s Subject) (cert, key []byte, err error) {
-	priv, keyPEM, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	tmpl, err := template(s)
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, ca.cert, priv.Public(), ca.key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot sign certificate %q: %w", s.CommonName, err)
-	}
-	return certPEM(der), keyPEM, nil
-}
-
-// NewServiceAccountKey makes the key pair that signs service account tokens.
-func NewServiceAccountKey() (private, public []byte, err error) {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot encode the service account key: %w", err)
-	}
-	return keyPEM, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
-}
-
-func newKey() (*ecdsa.PrivateKey, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot generate a key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	subject := crypto.UserToSubject(&user.DefaultInfo{Name: s.Name, Groups: s.Groups})
+	template := crypto.NewClientCertificateTemplateForDuration(subject, validity, time.Now)
+	template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	template.IPAddresses, template.DNSNames = crypto.IPAddressesDNSNames(s.Hosts)
+	signed, err := ca.ca.SignCertificate(template, private.Public())
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot encode a key: %w", err)
+		return nil, nil, fmt.Errorf("cannot sign certificate %q: %w", s.Name, err)
 	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
-func template(s Subject) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, fmt.Errorf("cannot draw a serial number: %w", err)
+	if cert, err = crypto.EncodeCertificates(signed); err != nil {
+		return nil, nil, fmt.Errorf("cannot encode certificate %q: %w", s.Name, err)
 	}
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: s.CommonName, Organization: s.Organization},
-		DNSNames:     s.DNSNames,
-		IPAddresses:  s.IPs,
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().AddDate(1, 0, 0),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}, nil
-}
-
-func certPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if key, err = crypto.EncodeKey(private); err != nil {
+		return nil, nil, fmt.Errorf("cannot encode the key of certificate %q: %w", s.Name, err)
+	}
+	return cert, key, nil
 }

@@ -20,7 +20,7 @@ type State string
 const (
 	// Running programs have been started and have not ended.
 	Running State = "running"
-	// Paused programs were stopped by SIGSTOP: they hold their sockets and answer nothing.
+	// Paused programs were stopped by SIGSTOP: a paused program keeps its sockets and answers no request.
 	Paused State = "paused"
 	// Stopped programs were ended on purpose, or never started.
 	Stopped State = "stopped"
@@ -41,8 +41,8 @@ type Spec struct {
 	Args []string
 	// Env is added to a minimal environment (PATH and HOME of the parent, and Dir as TMPDIR).
 	Env []string
-	// Dir is the working directory, an absolute path. It also takes temporary files, so that what a killed program leaves
-	// goes with it; without one they are where the parent's are.
+	// Dir is the working directory, an absolute path, and the directory of the program's temporary files: a removal of Dir removes
+	// the files of a killed program too. Without Dir the program uses the directories of its parent.
 	Dir string
 }
 
@@ -62,6 +62,9 @@ type Process struct {
 
 // Name is the name of the program in its group.
 func (p *Process) Name() string { return p.spec.Name }
+
+// Command is the file of the program, and its arguments.
+func (p *Process) Command() []string { return append([]string{p.spec.Path}, p.spec.Args...) }
 
 // LogFile is the file that takes the program's output.
 func (p *Process) LogFile() string { return p.logFile }
@@ -89,7 +92,7 @@ func (p *Process) Start() error {
 	}
 	defer func() { _ = log.Close() }()
 
-	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it outlives the call; Stop ends it
+	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // the program outlives the call; Stop ends the program
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.spec.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + cmp.Or(p.spec.Dir, os.TempDir())}, p.spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

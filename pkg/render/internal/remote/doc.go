@@ -1,9 +1,11 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package remote fetches manifests that users name by URL, from a process that sits inside the hub's network.
+// Package remote fetches manifests that users name by URL, from a process inside the hub's network.
 //
-// Contract: nothing is fetched unless its host is on the administrator's list; only https; no proxy; a redirect stays on
-// the host; no connection to an address that is not public, whatever the name resolves to at that moment, unless the
-// administrator listed the network; a deadline and a size limit hold for the whole of a fetch. What was fetched is kept,
-// and so is a failure for a while: the network sees one request per URL and digest, not one per reconciliation.
+// Contract: the package fetches only from hosts on the administrator's list, only by https, and without a proxy. A redirect
+// stays on the host. The address after name resolution must be public, unless the administrator lists the network. A
+// deadline and a size limit hold for the complete fetch. Documents are cached, and failures for a while: the network sees
+// one request per URL and digest, not one per reconciliation.
+//
+// The caller says which addresses are public; the package imports no other package of this module.
 package remote

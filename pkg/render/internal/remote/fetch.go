@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -21,44 +23,48 @@ import (
 const (
 	defaultTimeout  = 10 * time.Second
 	defaultMaxBytes = 8 << 20
-	// retryAfter is how long a failure that may pass is kept.
+	// retryAfter is how long a temporary failure is cached.
 	retryAfter = time.Minute
-	// maxKept bounds what all documents together may hold.
+	// maxKept bounds the bytes of all cached documents together.
 	maxKept = 64 << 20
+	// maxFetches is the number of concurrent fetches, each of which holds a document in memory.
+	maxFetches = 8
 )
 
-// Policy is what an administrator allows. The zero value allows nothing.
+// Policy is the administrator's list of permitted fetches. The zero value permits none.
 type Policy struct {
 	// AllowedHosts are host names, or "*.name"; with a port when it is not 443.
 	AllowedHosts []string
-	// AllowedNetworks are networks in CIDR notation that may be connected to although they are not public.
+	// AllowedNetworks are networks in CIDR notation whose addresses are permitted although the addresses are not public.
 	AllowedNetworks []string
-	// RootCAs are who may have signed the hosts' certificates; nil means the system's.
+	// RootCAs are the authorities for the hosts' certificates; nil means the system's authorities.
 	RootCAs *x509.CertPool
 	// Timeout bounds a fetch, from the name look-up to the last byte; 0 means 10 s.
 	Timeout time.Duration
 	// MaxBytes bounds a document; 0 means 8 MiB.
 	MaxBytes int64
-	// Now is the clock; nil means the system's.
+	// Now is the clock; nil means the system's clock.
 	Now func() time.Time
 }
 
-// Document is what a URL gave.
+// Document is the content of a URL.
 type Document struct {
-	// URL is where it came from, without query and digest.
+	// URL is the origin, without query and digest.
 	URL string
 	// SHA256 is the hex digest of Data.
 	SHA256 string
-	// Pinned says that the URL named the digest.
+	// Pinned reports whether the URL names the digest.
 	Pinned bool
 	// Data is the content; read only.
 	Data []byte
 }
 
-// Fetcher fetches and keeps documents. It is safe for concurrent use.
+// Fetcher fetches and caches documents and is safe for concurrent use.
 type Fetcher struct {
 	policy Policy
 	client *http.Client
+	// fetching has room for maxFetches.
+	fetching chan struct{}
 
 	mu   sync.Mutex
 	kept map[string]*slot
@@ -73,9 +79,9 @@ type slot struct {
 	at   time.Time
 }
 
-// New returns a Fetcher.
-func New(p Policy) (*Fetcher, error) {
-	g, err := newGuard(p.AllowedNetworks)
+// New returns a Fetcher. isPublic reports whether an address belongs to the public internet.
+func New(p Policy, isPublic func(netip.Addr) bool) (*Fetcher, error) {
+	policy, err := newDialPolicy(p.AllowedNetworks, isPublic)
 	if err != nil {
 		return nil, err
 	}
@@ -88,22 +94,22 @@ func New(p Policy) (*Fetcher, error) {
 	if p.Now == nil {
 		p.Now = time.Now //nolint:forbidigo // the default of a clock that is injected
 	}
-	dialer := &net.Dialer{Timeout: p.Timeout, Control: g.control}
+	dialer := &net.Dialer{Timeout: p.Timeout, Control: policy.controlDial}
 	transport := &http.Transport{
 		DialContext:         dialer.DialContext,
 		TLSClientConfig:     &tls.Config{RootCAs: p.RootCAs, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: p.Timeout,
 		DisableKeepAlives:   true,
-		// What is counted against MaxBytes is what came over the network.
+		// MaxBytes counts the bytes that come over the network.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	f := &Fetcher{policy: p, kept: map[string]*slot{}}
+	f := &Fetcher{policy: p, kept: map[string]*slot{}, fetching: make(chan struct{}, maxFetches)}
 	f.client = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	return f, nil
 }
 
-// checkRedirect lets a redirect stay on its host.
+// checkRedirect permits redirects to the same host only.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > 3 {
 		return &redirectError{"it redirects more than three times"}
@@ -119,19 +125,27 @@ type redirectError struct{ why string }
 // Error implements error.
 func (e *redirectError) Error() string { return e.why }
 
-// Fetch is the document at a URL, which may name its digest as #sha256=<hex>. The error is a *RefusedError, an
-// *UnavailableError, or that of ctx.
+// Fetch returns the document at a URL, which may name the digest as #sha256=<hex>. The error is a *RefusedError, an
+// *UnavailableError, or the error of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (*Document, error) {
-	loc, err := f.locate(raw)
+	loc, err := f.parseLocation(raw)
 	if err != nil {
 		return nil, err
 	}
-	s, mine := f.claim(loc)
+	s, mine := f.claimEntry(loc)
 	if mine {
-		// Others may wait for this fetch, so it ends by its own deadline only.
-		s.doc, s.err = f.get(context.WithoutCancel(ctx), loc)
-		f.settle(loc, s)
+		// Several callers may wait for this fetch, so that only its own deadline ends the fetch.
+		go func() {
+			f.fetching <- struct{}{}
+			defer func() { <-f.fetching }()
+			s.doc, s.err = f.get(context.WithoutCancel(ctx), loc)
+			f.settleEntry(loc, s)
+		}()
+	}
+	select {
+	case <-s.done:
 		return s.doc, s.err
+	default:
 	}
 	select {
 	case <-s.done:
@@ -141,22 +155,23 @@ func (f *Fetcher) Fetch(ctx context.Context, raw string) (*Document, error) {
 	}
 }
 
-func (l location) key() string { return l.url.String() + "#" + l.digest }
+func (l location) cacheKey() string { return l.url.String() + "#" + l.digest }
 
-// claim is the slot of a location; mine says that the caller is to fill it.
-func (f *Fetcher) claim(l location) (s *slot, mine bool) {
+// claimEntry returns the slot of a location; mine reports whether the caller has to fill the slot.
+func (f *Fetcher) claimEntry(l location) (s *slot, mine bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s, found := f.kept[l.key()]; found && !f.expired(s) {
+	if s, found := f.kept[l.cacheKey()]; found && !f.isExpired(s) {
 		return s, false
 	}
+	maps.DeleteFunc(f.kept, func(_ string, kept *slot) bool { return f.isExpired(kept) })
 	s = &slot{done: make(chan struct{})}
-	f.kept[l.key()] = s
+	f.kept[l.cacheKey()] = s
 	return s, true
 }
 
-// expired tells whether a finished slot holds a failure that is due to be tried again.
-func (f *Fetcher) expired(s *slot) bool {
+// isExpired reports whether a finished slot holds a failure that is old enough for another fetch.
+func (f *Fetcher) isExpired(s *slot) bool {
 	select {
 	case <-s.done:
 		return s.err != nil && f.policy.Now().Sub(s.at) >= retryAfter
@@ -165,9 +180,9 @@ func (f *Fetcher) expired(s *slot) bool {
 	}
 }
 
-// settle publishes a finished slot. Documents beyond the bound are forgotten, all at once: it is a bound against abuse,
-// not one that an honest fleet meets.
-func (f *Fetcher) settle(l location, s *slot) {
+// settleEntry publishes a finished slot. Documents beyond the bound are dropped all at once: the bound is against abuse,
+// and an honest fleet stays below.
+func (f *Fetcher) settleEntry(l location, s *slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.at = f.policy.Now()
@@ -176,7 +191,7 @@ func (f *Fetcher) settle(l location, s *slot) {
 		return
 	}
 	if f.size+len(s.doc.Data) > maxKept {
-		f.kept, f.size = map[string]*slot{l.key(): s}, 0
+		f.kept, f.size = map[string]*slot{l.cacheKey(): s}, 0
 	}
 	f.size += len(s.doc.Data)
 }
@@ -186,39 +201,39 @@ func (f *Fetcher) get(ctx context.Context, l location) (*Document, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url.String(), nil)
 	if err != nil {
-		return nil, &RefusedError{URL: shown(l.url), Why: "it is no URL"}
+		return nil, &RefusedError{URL: urlForMessages(l.url), Why: "it is no URL"}
 	}
 	req.Header.Set("User-Agent", "knative-addon")
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, f.explain(l, err)
+		return nil, f.explainError(l, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK {
-		return nil, &UnavailableError{URL: shown(l.url), Err: fmt.Errorf("the server answers %q", resp.Status)}
+		return nil, &UnavailableError{URL: urlForMessages(l.url), Err: fmt.Errorf("the server answers %q", resp.Status)}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, f.policy.MaxBytes+1))
 	if err == nil {
-		// A server that sees us go may end its answer, and half a document would look like a whole one.
+		// A server may end the response when the client goes away, and half a document would look complete.
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, f.explain(l, err)
+		return nil, f.explainError(l, err)
 	}
 	if int64(len(data)) > f.policy.MaxBytes {
-		return nil, &RefusedError{URL: shown(l.url), Why: fmt.Sprintf("it has more than %d bytes", f.policy.MaxBytes)}
+		return nil, &RefusedError{URL: urlForMessages(l.url), Why: fmt.Sprintf("it has more than %d bytes", f.policy.MaxBytes)}
 	}
 	sum := sha256.Sum256(data)
-	doc := &Document{URL: shown(l.url), SHA256: hex.EncodeToString(sum[:]), Pinned: l.digest != "", Data: data}
+	doc := &Document{URL: urlForMessages(l.url), SHA256: hex.EncodeToString(sum[:]), Pinned: l.digest != "", Data: data}
 	if doc.Pinned && doc.SHA256 != l.digest {
-		return nil, &RefusedError{URL: shown(l.url), Why: fmt.Sprintf("its SHA-256 is %s, want %s", doc.SHA256, l.digest)}
+		return nil, &RefusedError{URL: urlForMessages(l.url), Why: fmt.Sprintf("its SHA-256 is %s, want %s", doc.SHA256, l.digest)}
 	}
 	return doc, nil
 }
 
-// explain turns an error of the HTTP client into one of ours, without the addresses that it names.
-func (f *Fetcher) explain(l location, err error) error {
-	raw := shown(l.url)
+// explainError turns an error of the HTTP client into an error of this package, without the addresses in the text.
+func (f *Fetcher) explainError(l location, err error) error {
+	raw := urlForMessages(l.url)
 	if e := (*forbiddenAddressError)(nil); errors.As(err, &e) {
 		return &RefusedError{URL: raw, Why: e.Error()}
 	}

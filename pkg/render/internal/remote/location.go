@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// RefusedError says that a URL will not be fetched, now or later.
+// RefusedError means that a URL is never fetched.
 type RefusedError struct{ URL, Why string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return fmt.Sprintf("cannot fetch %q: %s", e.URL, e.Why) }
 
-// UnavailableError says that a fetch failed in a way that may pass.
+// UnavailableError means that a fetch failed temporarily.
 type UnavailableError struct {
 	URL string
 	Err error
@@ -25,17 +25,17 @@ type UnavailableError struct {
 // Error implements error.
 func (e *UnavailableError) Error() string { return fmt.Sprintf("cannot fetch %q: %v", e.URL, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// location is a URL that may be fetched, and the digest that its content must have.
+// location is a permitted URL with the required digest of the content.
 type location struct {
 	url    *url.URL
 	digest string // hex SHA-256, or empty
 }
 
-// shown is the URL as messages have it: a query may be a credential.
-func shown(u *url.URL) string {
+// urlForMessages returns the URL without the query, which may be a credential.
+func urlForMessages(u *url.URL) string {
 	s := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if u.RawQuery != "" {
 		s.RawQuery = "..."
@@ -45,14 +45,14 @@ func shown(u *url.URL) string {
 
 const digestPrefix = "sha256="
 
-// locate parses and judges a URL.
-func (f *Fetcher) locate(raw string) (location, error) {
+// parseLocation parses a URL and checks the policy.
+func (f *Fetcher) parseLocation(raw string) (location, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return location{}, &RefusedError{URL: "(unreadable)", Why: "it is no URL"}
 	}
 	refuse := func(format string, args ...any) (location, error) {
-		return location{}, &RefusedError{URL: shown(u), Why: fmt.Sprintf(format, args...)}
+		return location{}, &RefusedError{URL: urlForMessages(u), Why: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case u.Scheme == "" || u.Scheme == "file":
@@ -63,10 +63,10 @@ func (f *Fetcher) locate(raw string) (location, error) {
 		return refuse("it holds a credential: remove it")
 	case u.Host == "":
 		return refuse("it has no host")
-	case !f.allows(u):
+	case !f.isAllowedHost(u):
 		return refuse("host %q is not allowed: ask an administrator to add it to the allowed hosts", u.Host)
 	}
-	digest, err := digestOf(u.Fragment)
+	digest, err := parseDigest(u.Fragment)
 	if err != nil {
 		return refuse("%s", err)
 	}
@@ -74,7 +74,7 @@ func (f *Fetcher) locate(raw string) (location, error) {
 	return location{url: u, digest: digest}, nil
 }
 
-func digestOf(fragment string) (string, error) {
+func parseDigest(fragment string) (string, error) {
 	if fragment == "" {
 		return "", nil
 	}
@@ -85,9 +85,9 @@ func digestOf(fragment string) (string, error) {
 	return digest, nil
 }
 
-// allows tells whether the host is on the list: as it is, or below a name that the list has as "*.name". The port is
-// part of it unless it is 443.
-func (f *Fetcher) allows(u *url.URL) bool {
+// isAllowedHost reports whether the host is on the list: by name, or below a name that the list has as "*.name". The port
+// belongs to the name unless the port is 443.
+func (f *Fetcher) isAllowedHost(u *url.URL) bool {
 	host := canonicalHost(u)
 	for _, allowed := range f.policy.AllowedHosts {
 		allowed = strings.ToLower(allowed)
@@ -102,7 +102,7 @@ func (f *Fetcher) allows(u *url.URL) bool {
 	return false
 }
 
-// canonicalHost is the lower-case host with its port unless that is https' own.
+// canonicalHost returns the lower-case host, with the port unless the port is 443.
 func canonicalHost(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if port := u.Port(); port != "" && port != "443" {

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // server is a TLS server on the loopback interface that counts what it is asked for.
@@ -57,7 +59,7 @@ func (s *server) host() string { return strings.TrimPrefix(s.URL, "https://") }
 
 func fetcher(t *testing.T, p Policy) *Fetcher {
 	t.Helper()
-	f, err := New(p)
+	f, err := New(p, trust.IsPublic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,7 @@ func TestLocate(t *testing.T) {
 	f := fetcher(t, Policy{AllowedHosts: []string{"one.example.com", "two.example.com:8443", "*.example.org", "*", "*evil.net"}})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := f.locate(tc.url)
+			_, err := f.parseLocation(tc.url)
 			if tc.want == "" {
 				if err != nil {
 					t.Errorf("locate(%q): %v, want it allowed", tc.url, err)
@@ -129,8 +131,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
-	g, err := newGuard([]string{"10.1.0.0/16"})
+func TestDialPolicy(t *testing.T) {
+	policy, err := newDialPolicy([]string{"10.1.0.0/16"}, trust.IsPublic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,22 +141,22 @@ func TestGuard(t *testing.T) {
 		"127.0.0.1", "127.8.8.8", "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.2.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
 		"169.254.169.254", "100.64.0.1", "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1",
 		"240.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1",
-		"2001:db8::1", "2002:7f00:1::", "64:ff9b::7f00:1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "fec0::1",
+		"2001:db8::1", "::127.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "fec0::1",
 	}
 	for _, a := range public {
-		if !g.public(netip.MustParseAddr(a)) {
+		if !policy.permitsAddress(netip.MustParseAddr(a)) {
 			t.Errorf("%s is refused", a)
 		}
 	}
 	for _, a := range private {
-		if g.public(netip.MustParseAddr(a)) {
+		if policy.permitsAddress(netip.MustParseAddr(a)) {
 			t.Errorf("%s is allowed", a)
 		}
 	}
-	if err := g.control("tcp", "not an address", nil); err == nil {
+	if err := policy.controlDial("tcp", "not an address", nil); err == nil {
 		t.Error("an address that cannot be judged is allowed")
 	}
-	if _, err := newGuard([]string{"10.0.0.0/99"}); err == nil {
+	if _, err := newDialPolicy([]string{"10.0.0.0/99"}, trust.IsPublic); err == nil {
 		t.Error("a network that is none is accepted")
 	}
 }
@@ -347,6 +349,17 @@ func TestFetchOnce(t *testing.T) {
 		t.Errorf("Fetch after a minute: %v", err)
 	}
 	expect("after a minute", 3)
+
+	broken.Store(true)
+	for i := range 10 {
+		if _, err := f.Fetch(context.Background(), fmt.Sprintf("%s/broken%d", s.URL, i)); err == nil {
+			t.Error("Fetch from a broken server succeeds")
+		}
+		advance(retryAfter)
+	}
+	if n := len(f.kept); n != 3 {
+		t.Errorf("%d results are kept after two documents and ten failures, of which one is younger than a minute", n)
+	}
 }
 
 // A caller that gives up does not take the document from the others.
@@ -371,10 +384,10 @@ func TestFetchOutlivesItsFirstCaller(t *testing.T) {
 		t.Errorf("Fetch with a context that is done: %v", err)
 	}
 	cancel()
-	close(release)
-	if err := <-first; err != nil {
-		t.Errorf("the first caller: %v", err)
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller, who stops waiting: %v", err)
 	}
+	close(release)
 	if doc, err := f.Fetch(context.Background(), s.URL); err != nil || string(doc.Data) != content {
 		t.Errorf("Fetch after it: %v", err)
 	}

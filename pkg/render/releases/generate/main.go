@@ -2,8 +2,8 @@
 
 // Command generate makes the archive of Knative release manifests from the module that go.mod pins.
 //
-// It does nothing when the archive is there and is what releases.sum says. It fails when the module's manifests are
-// not those of releases.sum; with -update it writes releases.sum instead, which is what a change of the pin needs.
+// The command does nothing when the archive matches releases.sum, and fails when the module's manifests differ from
+// releases.sum. With -update the command writes releases.sum instead, which a change of the pin needs.
 package main
 
 import (
@@ -50,10 +50,10 @@ func run(ctx context.Context, update bool) error {
 			releases.Module, version, releases.SumPath, want.Version)
 	}
 	archive := filepath.Join(dir, filepath.FromSlash(releases.ArchivePath))
-	if !update && upToDate(archive, want) {
+	if !update && isUpToDate(archive, want) {
 		return nil
 	}
-	data, sum, err := pack(ctx, version)
+	data, sum, err := packModule(ctx, version)
 	if err != nil {
 		return err
 	}
@@ -65,10 +65,10 @@ func run(ctx context.Context, update bool) error {
 		return fmt.Errorf("the manifests of %s %s have SHA-256 %s, %s has %s",
 			releases.Module, version, sum.SHA256, releases.SumPath, want.SHA256)
 	}
-	return replace(archive, data)
+	return replaceFile(archive, data)
 }
 
-// packageDir is the directory of package releases.
+// packageDir returns the directory of package releases.
 func packageDir(ctx context.Context) (string, error) {
 	return goList(ctx, "-f", "{{.Dir}}", packagePath)
 }
@@ -81,7 +81,7 @@ func readSum(path string) (releases.Sum, error) {
 	return releases.ParseSum(string(line))
 }
 
-func upToDate(archive string, want releases.Sum) bool {
+func isUpToDate(archive string, want releases.Sum) bool {
 	f, err := os.Open(archive)
 	if err != nil {
 		return false
@@ -91,7 +91,7 @@ func upToDate(archive string, want releases.Sum) bool {
 	return err == nil && sum == want.SHA256
 }
 
-func pack(ctx context.Context, version string) ([]byte, releases.Sum, error) {
+func packModule(ctx context.Context, version string) ([]byte, releases.Sum, error) {
 	module, err := moduleDir(ctx, version)
 	if err != nil {
 		return nil, releases.Sum{}, err
@@ -101,9 +101,9 @@ func pack(ctx context.Context, version string) ([]byte, releases.Sum, error) {
 	return buf.Bytes(), releases.Sum{Version: version, SHA256: sum}, err
 }
 
-// moduleDir is where the module's files are; it downloads them when they are not there yet.
+// moduleDir returns the directory of the module's files after downloading missing files.
 func moduleDir(ctx context.Context, version string) (string, error) {
-	out, err := output(ctx, "mod", "download", "-json", releases.Module+"@"+version)
+	out, err := runGo(ctx, "mod", "download", "-json", releases.Module+"@"+version)
 	if err != nil {
 		return "", err
 	}
@@ -117,8 +117,8 @@ func moduleDir(ctx context.Context, version string) (string, error) {
 	return m.Dir, nil
 }
 
-// replace writes path in one step, so that no reader and no interrupted run sees half an archive.
-func replace(path string, data []byte) error {
+// replaceFile writes path in one step, so that no reader and no interrupted run sees half an archive.
+func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
 		return err
@@ -127,12 +127,12 @@ func replace(path string, data []byte) error {
 }
 
 func goList(ctx context.Context, args ...string) (string, error) {
-	out, err := output(ctx, append([]string{"list"}, args...)...)
+	out, err := runGo(ctx, append([]string{"list"}, args...)...)
 	return string(bytes.TrimSpace(out)), err
 }
 
-// output is what the go command prints.
-func output(ctx context.Context, args ...string) ([]byte, error) {
+// runGo returns the output of the go command.
+func runGo(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -17,7 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
 const (
@@ -82,7 +82,7 @@ func (b *bench) install(ctx context.Context) (time.Duration, error) {
 			return false, err
 		}
 		for i := range works {
-			if applied, why := work.Applied(&works[i]); !applied {
+			if applied, why := manifestwork.Applied(&works[i]); !applied {
 				return false, fmt.Errorf("%w: %s: %s", errNotYet, works[i].Name, why)
 			}
 		}
@@ -100,7 +100,7 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 	}
 	bare := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: b.bare.Name, Name: "bare"}}
 	for _, w := range works {
-		if w.Name == work.GateName(api.Serving) {
+		if w.Name == manifestwork.GateName(api.Serving) {
 			continue // which is about rollouts
 		}
 		bare.Spec.Workload.Manifests = append(bare.Spec.Workload.Manifests, w.Spec.Workload.Manifests...)
@@ -115,7 +115,7 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 		if err != nil {
 			return false, err
 		}
-		applied, why := work.Applied(w)
+		applied, why := manifestwork.Applied(w)
 		if !applied {
 			return false, fmt.Errorf("%w: %s", errNotYet, why)
 		}
@@ -124,8 +124,8 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 	return took, len(bare.Spec.Workload.Manifests), err
 }
 
-// settle is how long nothing happens on the cluster before somebody lays hands on it: what is still under way would have
-// the agent look anyway.
+// settle is how long the cluster rests before the benchmark changes an object by hand: a change that is still under way would
+// trigger the agent too.
 const settle = 30 * time.Second
 
 // calm waits until the KnativeServing is Ready, and then lets the cluster settle.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/trust"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 	"open-cluster-management.io/knative-addon/test/lab/process"
@@ -51,7 +52,13 @@ func startOurs(ctx context.Context, l *lab.Lab) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := harness.Install(ctx, l, harness.Options{Manager: []string{"--clusterprofile-provider-file=" + providers}}); err != nil {
+	inventories, err := s.inventory()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := harness.Install(ctx, l, harness.Options{
+		Manager: []string{"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories},
+	}); err != nil {
 		return nil, err
 	}
 	return s, s.prepare(ctx, fleetNamespace)
@@ -159,6 +166,18 @@ func (s *side) provider() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(s.lab.Dir, s.hub.Name+"-providers.json")
+	return file, os.WriteFile(file, data, 0o600)
+}
+
+// inventory writes the file of inventories: the namespace of the ClusterProfiles with all clusters of the lab.
+func (s *side) inventory() (string, error) {
+	data, err := json.Marshal(map[string]any{"inventories": []trust.Inventory{{
+		Namespace: fleetNamespace, SecretNamespace: "default", Providers: []string{plugin}, Servers: []string{"127.0.0.0/8"}, Secrets: []string{trust.Everything},
+	}}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(s.lab.Dir, s.hub.Name+"-inventories.json")
 	return file, os.WriteFile(file, data, 0o600)
 }
 

@@ -24,19 +24,19 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// What a real agent needs to apply some dozen objects that are on their way or there, and then to look at them.
+// applyTime is how long a real agent needs to apply some dozen objects, lookTime how long a real agent needs to read the objects.
 const (
 	applyTime = time.Second
 	lookTime  = 200 * time.Millisecond
 )
 
-// agentWorkers is how many of the agents write at the same time. Each real one has a client of its own, which is far from
-// its limit.
+// agentWorkers is how many of the agents write at the same time. A real agent has a client of its own, which is far from the
+// limit of the client.
 const agentWorkers = 20
 
-// agents play the work agents of all clusters: they put their finalizer on each work, say that they have applied each of its
-// generations and then which of its objects are available, and write nothing else. Like real ones they look again when the
-// work changes, not when an object appears.
+// agents play the work agents of all clusters: the agents set a finalizer on each work, report each generation as applied, report
+// which objects are available, and write nothing else. Like a real agent, a played agent reads a work again when the work changes,
+// not when an object appears.
 type agents struct {
 	client workclient.Interface
 	works  worklisters.ManifestWorkLister
@@ -96,17 +96,17 @@ type step int
 const (
 	idle step = iota
 	adopt
-	letGo
+	releaseFinalizer
 	apply
 	look
 )
 
-// next is what an agent does next with a work, and how long that takes; less than nothing when there is nothing to do.
+// next returns the next step of an agent for a work and the duration of the step, which is negative without a step.
 func next(w *workv1.ManifestWork) (step, time.Duration) {
 	adopted := slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer)
 	switch {
 	case w.DeletionTimestamp != nil && adopted:
-		return letGo, 0
+		return releaseFinalizer, 0
 	case w.DeletionTimestamp != nil:
 		return idle, -1
 	case !adopted:
@@ -158,7 +158,7 @@ func (a *agents) work(ctx context.Context, name cache.ObjectName) error {
 		err = a.patch(ctx, w, map[string]any{"metadata": map[string]any{
 			"resourceVersion": w.ResourceVersion, "finalizers": append(slices.Clone(w.Finalizers), workv1.ManifestWorkFinalizer),
 		}})
-	case letGo:
+	case releaseFinalizer:
 		others := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 		err = a.patch(ctx, w, map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion, "finalizers": others}})
 	case apply:

@@ -14,7 +14,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// appliedStatus is what a work agent says of a work once it has applied it.
+// appliedStatus returns the status that a work agent reports for an applied work.
 func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := workv1.ManifestWorkStatus{Conditions: w.DeepCopy().Status.Conditions}
 	before := map[workv1.ManifestResourceMeta]workv1.ManifestCondition{}
@@ -41,8 +41,8 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	return status, nil
 }
 
-// seenStatus is what a work agent says of a work that it has applied once it has looked at the objects, of which all
-// workloads are rolled out and all Jobs have finished. What the work only refers to is not there.
+// seenStatus returns the status that a work agent reports for an applied work after the agent has read the objects. All workloads
+// are rolled out, and all Jobs have finished. Objects that the work only refers to do not exist.
 func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := w.DeepCopy().Status
 	available := metav1.Condition{
@@ -158,7 +158,7 @@ func ruled(r workv1.ConditionRule, kind string, generation int64) metav1.Conditi
 		Type: r.Condition, Status: metav1.ConditionFalse, Reason: "ConditionRuleEvaluated", ObservedGeneration: generation,
 		Message: "the rule says so",
 	}
-	if r.Condition == workv1.ManifestAvailable || r.Condition == workv1.ManifestComplete && kind == "Job" {
+	if r.Condition == workv1.ManifestAvailable || r.Condition == "Finished" && kind == "Job" {
 		c.Status = metav1.ConditionTrue
 	}
 	return c

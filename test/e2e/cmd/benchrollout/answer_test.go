@@ -16,7 +16,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -30,7 +30,7 @@ func TestAgentAnswers(t *testing.T) {
 	} {
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
 	}
-	w.Spec.ManifestConfigs = work.PayloadConfigs()
+	w.Spec.ManifestConfigs = manifestwork.PayloadConfigs()
 
 	holdsNext(t, w, adopt, 0)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -39,7 +39,7 @@ func TestAgentAnswers(t *testing.T) {
 	if w.Status, err = appliedStatus(w); err != nil {
 		t.Fatal(err)
 	}
-	if applied, why := work.Applied(w); !applied {
+	if applied, why := manifestwork.Applied(w); !applied {
 		t.Errorf("the work is not applied: %s", why)
 	}
 	holdsNext(t, w, look, lookTime)
@@ -47,36 +47,39 @@ func TestAgentAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	holdsNext(t, w, idle, -1)
-	for name, done := range work.RolledOut(w) {
+	for name, done := range manifestwork.RolledOut(w) {
 		if !done {
 			t.Errorf("%v is not rolled out", name)
 		}
 	}
-	if _, ok := work.RolledOut(w)[delivery.WorkloadKey{Kind: "Deployment", Namespace: "n", Name: "two"}]; !ok {
+	if _, ok := manifestwork.RolledOut(w)[delivery.WorkloadKey{Kind: "Deployment", Namespace: "n", Name: "two"}]; !ok {
 		t.Error("nothing is reported of a Deployment")
 	}
-	for i, want := range []metav1.ConditionStatus{metav1.ConditionFalse, "", "", metav1.ConditionTrue} {
+	for i, want := range []metav1.ConditionStatus{"", "", "", metav1.ConditionTrue} {
 		m := w.Status.ResourceStatus.Manifests[i]
 		var got metav1.ConditionStatus
 		for _, c := range m.Conditions {
-			if c.Type == workv1.ManifestComplete {
+			switch c.Type {
+			case "Finished":
 				got = c.Status
+			case workv1.ManifestComplete:
+				t.Errorf("%s has condition %s", m.ResourceMeta.Name, c.Type)
 			}
 		}
 		if got != want {
-			t.Errorf("Complete of %s is %q, want %q", m.ResourceMeta.Name, got, want)
+			t.Errorf("Finished of %s is %q, want %q", m.ResourceMeta.Name, got, want)
 		}
 	}
 
 	w.Generation++
 	holdsNext(t, w, apply, applyTime)
 	w.DeletionTimestamp = &metav1.Time{}
-	holdsNext(t, w, letGo, 0)
+	holdsNext(t, w, releaseFinalizer, 0)
 }
 
 // TestAgentNeverFindsGate holds that what a gate refers to is missing, and that a second look finds nothing new.
 func TestAgentNeverFindsGate(t *testing.T) {
-	w := work.Gate(&render.Bundle{Component: api.Serving, Namespace: "knative-serving"}, &addonv1beta1.ManagedClusterAddOn{}, nil)
+	w := manifestwork.Gate(&render.Bundle{Component: api.Serving, Namespace: "knative-serving"}, &addonv1beta1.ManagedClusterAddOn{}, nil)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
 		var err error

@@ -20,7 +20,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/work"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
 // The manager's defaults of --kube-api-qps and --kube-api-burst.
@@ -115,7 +115,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 
 // isGate tells that a work is only for OCM to wait for.
 func isGate(w *workv1.ManifestWork) bool {
-	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == work.GateName(c) })
+	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == manifestwork.GateName(c) })
 }
 
 func (b *bare) name() string { return "bench-" + b.set.name }

@@ -1,0 +1,69 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// tableTest is a test in docs/reliability.md: a package, if the test is not a story, and a name.
+var tableTest = regexp.MustCompile("(?:`(pkg/[a-z/]+)` )?`(Test[A-Za-z0-9]+)`")
+
+// TestReliabilityTable holds that docs/reliability.md has a row for each of its forty scenarios, and names tests that exist.
+func TestReliabilityTable(t *testing.T) {
+	root := filepath.Join("..", "..")
+	table, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, packages := 0, map[string]string{}
+	for line := range strings.Lines(string(table)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !regexp.MustCompile(`^ \d+ $`).MatchString(cells[1]) {
+			continue
+		}
+		rows++
+		found := tableTest.FindAllStringSubmatch(cells[4], -1)
+		if len(found) == 0 && !strings.Contains(cells[4], "not tested") {
+			t.Errorf("row%snames no test and does not say that there is none", cells[1])
+		}
+		for _, f := range found {
+			dir := filepath.Join("test", "e2e")
+			if f[1] != "" {
+				dir = f[1]
+			}
+			if !strings.Contains(readTests(t, filepath.Join(root, dir), packages), "func "+f[2]+"(t *testing.T)") {
+				t.Errorf("row%snames %s, which %s lacks", cells[1], f[2], dir)
+			}
+		}
+	}
+	if rows != 40 {
+		t.Errorf("%d rows, want 40", rows)
+	}
+}
+
+// readTests returns the text of all test files of a directory, which it keeps in read.
+func readTests(t *testing.T, dir string, read map[string]string) string {
+	t.Helper()
+	if text, found := read[dir]; found {
+		return text
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has %d test files: %v", dir, len(files), err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(content)
+	}
+	read[dir] = text.String()
+	return read[dir]
+}

@@ -1,0 +1,105 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package boundedhttp
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// answering is an answer that claims memory.
+type answering struct {
+	*claim
+	evicted *LimitError
+}
+
+func newAnswering(s *Share) *answering {
+	a := &answering{}
+	a.claim = &claim{share: s, evict: func(why *LimitError) { a.evicted = why }}
+	return a
+}
+
+func TestBudgetGivesUpTheLargestAnswer(t *testing.T) {
+	b := NewBudget(40 << 20)
+	large := newAnswering(b.Share())
+	if err := large.claimMemory(t.Context(), 10<<20); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 { // 10 MiB is what one cluster may have
+		a := newAnswering(b.Share())
+		if err := a.claimMemory(t.Context(), 9<<20); err != nil {
+			t.Fatalf("answer %d: %v", i, err)
+		}
+	}
+	if large.evicted == nil || large.held != 0 {
+		t.Errorf("the largest holds %d", large.held)
+	}
+	if b.held > b.total {
+		t.Errorf("%d are held of %d", b.held, b.total)
+	}
+}
+
+func TestBudgetRefusesTheAnswerThatIsTheLargest(t *testing.T) {
+	b := NewBudget(40 << 20)
+	a := newAnswering(b.Share())
+	err := a.claimMemory(t.Context(), 20<<20)
+	if _, ok := errors.AsType[*LimitError](err); !ok {
+		t.Errorf("got %v", err)
+	}
+	a.releaseMemory()
+	if b.held != 0 || a.share.held != 0 || len(b.claims) != 0 {
+		t.Errorf("%d are held by %d", b.held, len(b.claims))
+	}
+}
+
+func TestBudgetOfSmallAnswersIsWaitedFor(t *testing.T) {
+	b := NewBudget(8 << 20) // 2 MiB a cluster
+	share := b.Share()
+	first, second, third := newAnswering(share), newAnswering(share), newAnswering(share)
+	for _, a := range []*answering{first, second} {
+		if err := a.claimMemory(t.Context(), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := third.claimMemory(ctx, 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v instead of waiting", err)
+	}
+	got := make(chan error)
+	go func() { got <- third.claimMemory(t.Context(), 1<<20) }()
+	first.releaseMemory()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	if other := newAnswering(b.Share()); other.claimMemory(t.Context(), 2<<20) != nil {
+		t.Error("another cluster waits too")
+	}
+}
+
+func TestHeldMemoryComesBackAfterDecoding(t *testing.T) {
+	b := NewBudget(40 << 20)
+	ctx, release := Hold(t.Context())
+	l, _ := ctx.Value(leaseKey{}).(*lease)
+	a := newAnswering(b.Share())
+	if err := a.claimMemory(ctx, 9<<20); err != nil {
+		t.Fatal(err)
+	}
+	l.takeClaim(a.claim)
+	if other := newAnswering(a.share); other.claimMemory(t.Context(), 3<<20) == nil || a.evicted != nil {
+		t.Error("an answer that is being decoded was given up, or its memory was not counted")
+	}
+	release()
+	if a.held != 0 {
+		t.Errorf("%d are held", a.held)
+	}
+	late := newAnswering(b.Share())
+	if err := late.claimMemory(t.Context(), 9<<20); err != nil {
+		t.Fatal(err)
+	}
+	l.takeClaim(late.claim)
+	if late.held != 0 {
+		t.Error("memory that is held after the end never comes back")
+	}
+}

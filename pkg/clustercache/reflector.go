@@ -1,0 +1,282 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// minListPause and maxListPause bound the time between two attempts to list. Each pause is twice the pause before.
+	minListPause, maxListPause = time.Second, 30 * time.Second
+	// watchBeginTimeout bounds the time until a watch begins.
+	watchBeginTimeout = 10 * time.Second
+	// watchTime is the shortest time that the reflector requests for a watch. The longest time is twice as long.
+	watchTime = 2 * time.Hour
+	// maxCheckInterval bounds the time between two checks of a silent watch for missed events. API servers send bookmarks more
+	// often.
+	maxCheckInterval = 5 * time.Minute
+)
+
+// errPolled ends a watch of a cluster that is not watched any more.
+var errPolled = errors.New("the cluster is not watched any more")
+
+// listerWatcher lists and watches places, as a Cluster does.
+type listerWatcher interface {
+	listObjects(ctx context.Context, at Place, options metav1.ListOptions) (objects []*Object, version string, err error)
+	watchObjects(ctx context.Context, at Place, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// reflector keeps a view current: by a watch while the cluster is watched, and otherwise by lists.
+type reflector struct {
+	view   *View
+	policy *watchPolicy
+	at     Place
+	source listerWatcher
+	// lastListFailed reports that the last list failed.
+	lastListFailed bool
+}
+
+func (f *reflector) run(ctx context.Context) {
+	_, err := f.listPlace(ctx)
+	f.view.firstListErr = err
+	close(f.view.ready)
+	if err != nil {
+		return // awaitView drops the view
+	}
+	pauses := f.listBackoff()
+	for listed := true; ctx.Err() == nil; {
+		if !listed {
+			if _, err := f.listPlace(ctx); err != nil { // the probe of the cluster reports an unreachable cluster
+				f.policy.log.V(1).Info("cannot list", "resource", f.at.GroupResource(), "error", err.Error())
+				sleepContext(ctx, pauses.Step())
+				continue
+			}
+			pauses = f.listBackoff()
+		}
+		ended, watched := f.policy.acquireWatch()
+		if !watched {
+			sleepContext(ctx, wait.Jitter(f.policy.interval, 0.1))
+			listed = false
+			continue
+		}
+		err := f.watchPlace(ctx, ended)
+		if listed = err == nil; listed || errors.Is(err, errPolled) {
+			continue
+		}
+		f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
+		now := time.Now()
+		f.policy.lostAt.Store(&now)
+		f.view.onChange("") // the cluster may be unreachable
+		sleepContext(ctx, pauses.Step())
+	}
+}
+
+func (f *reflector) listBackoff() wait.Backoff {
+	return wait.Backoff{Duration: minListPause, Factor: 2, Jitter: 0.2, Steps: 10, Cap: maxListPause}
+}
+
+func sleepContext(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// listPlace replaces the objects of the view by a list and reports whether the objects differ. The first list, and each list
+// after a failure, requests the latest version: a cluster that was restored from a backup may never reach the version of the
+// view. Other lists request any version that is not older than the view, which an API server has in its cache.
+func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
+	options := metav1.ListOptions{}
+	if version := f.view.currentVersion(); version != "" && !f.lastListFailed {
+		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
+	defer cancel()
+	objects, version, err := f.source.listObjects(ctx, f.at, options)
+	f.view.recordRefusal(err)
+	if f.lastListFailed = err != nil; f.lastListFailed {
+		return false, err
+	}
+	if IsOlder(version, f.view.currentVersion()) {
+		f.policy.restorations.Add(1)
+	}
+	differs, fits := f.view.replaceObjects(objects, version)
+	if !fits {
+		err = NewTooManyObjectsError(f.at.GroupResource())
+		f.lastListFailed = true
+		f.view.recordRefusal(err)
+	}
+	return differs, err
+}
+
+// isUnknownVersion reports whether an API server cannot watch from a version, because the version is compacted or not reached.
+func isUnknownVersion(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// watchPlace applies the events of a watch until the watch ends. Without an error the view needs no list before the next watch.
+func (f *reflector) watchPlace(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := f.beginWatch(ctx, ended)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	f.policy.liveWatches.Add(1)
+	defer f.policy.liveWatches.Add(-1)
+	began := time.Now()
+	s := watchStream{reflector: f, checkInterval: f.policy.firstCheckInterval()}
+	timer := time.NewTimer(s.checkInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ended:
+			return errPolled
+		case e, open := <-w.ResultChan():
+			if !open {
+				return s.endStream(ctx, time.Since(began))
+			}
+			if err := s.handleEvent(e); err != nil {
+				return err
+			}
+		case <-timer.C:
+			if err := s.checkMissedEvents(ctx); err != nil {
+				return err
+			}
+		}
+		timer.Reset(s.checkInterval)
+	}
+}
+
+// beginWatch begins a watch. The cluster begins one watch at a time, since each hanging request takes a slot of the rate limit.
+// After a failure a list decides whether the cluster fails only to watch.
+func (f *reflector) beginWatch(ctx context.Context, ended <-chan struct{}) (watch.Interface, error) {
+	select {
+	case f.policy.startSlot <- struct{}{}:
+		defer func() { <-f.policy.startSlot }()
+	case <-ended:
+		return nil, errPolled
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-ended:
+		return nil, errPolled
+	default:
+	}
+	// A deadline would count as a cluster that does not respond.
+	watchCtx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(watchBeginTimeout, cancel)
+	seconds := int64(watchTime.Seconds() * (1 + rand.Float64()))
+	w, err := f.source.watchObjects(watchCtx, f.at, metav1.ListOptions{
+		ResourceVersion: f.view.currentVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	})
+	switch {
+	case timer.Stop() && err == nil:
+		return cancelableWatch{w, cancel}, nil
+	case err == nil:
+		w.Stop()
+		fallthrough
+	case watchCtx.Err() != nil && ctx.Err() == nil:
+		err = fmt.Errorf("it does not begin within %s", watchBeginTimeout)
+	}
+	cancel()
+	return nil, f.attributeFailure(ctx, err)
+}
+
+// cancelableWatch is a watch whose Stop also cancels the context of the watch.
+type cancelableWatch struct {
+	watch.Interface
+	cancel func()
+}
+
+// Stop implements watch.Interface.
+func (s cancelableWatch) Stop() {
+	s.Interface.Stop()
+	s.cancel()
+}
+
+// attributeFailure records a failed watch if the cluster can be listed. A cluster that cannot be listed is unreachable.
+func (f *reflector) attributeFailure(ctx context.Context, why error) error {
+	if isUnknownVersion(why) {
+		return why
+	}
+	if _, err := f.listPlace(ctx); err != nil {
+		return err
+	}
+	f.policy.recordFailure(fmt.Errorf("cannot watch %s: %w", f.at.GroupResource(), why))
+	return why
+}
+
+// watchStream is the state of a watch that has begun.
+type watchStream struct {
+	*reflector
+	// checkInterval is the time without an event after which a list checks for missed events.
+	checkInterval time.Duration
+	gotEvent      bool
+	// foundChanges reports that the last check found changes without events.
+	foundChanges bool
+}
+
+func (s *watchStream) handleEvent(e watch.Event) error {
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	object, err := ReadObject(e.Object)
+	if err != nil {
+		return err
+	}
+	if !s.gotEvent {
+		s.policy.recordEvent()
+	}
+	s.gotEvent, s.foundChanges, s.checkInterval = true, false, maxCheckInterval
+	if !s.view.applyEvent(e.Type, object) {
+		err := NewTooManyObjectsError(s.at.GroupResource())
+		s.policy.cutWatches(err)
+		return err
+	}
+	return nil
+}
+
+// checkMissedEvents lists the place to find changes without events. A watch whose events are only late delivers them before the
+// next check.
+func (s *watchStream) checkMissedEvents(ctx context.Context) error {
+	if s.foundChanges {
+		return s.attributeFailure(ctx, errSilentWatch)
+	}
+	differs, err := s.listPlace(ctx)
+	if err != nil {
+		return err
+	}
+	s.foundChanges = differs
+	s.checkInterval = min(2*s.checkInterval, maxCheckInterval)
+	if differs {
+		s.checkInterval = s.policy.interval
+	}
+	return nil
+}
+
+// endStream handles a watch that the cluster, or a proxy, has ended. A watch without events that ends before the poll interval
+// has failed.
+func (s *watchStream) endStream(ctx context.Context, after time.Duration) error {
+	if s.gotEvent || after >= s.policy.interval {
+		return nil
+	}
+	return s.attributeFailure(ctx, fmt.Errorf("it was cut off after %s", after.Round(time.Millisecond)))
+}

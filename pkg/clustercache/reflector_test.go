@@ -1,0 +1,355 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+var (
+	errAway      = errors.New("no answer")
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
+)
+
+func configMaps() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+}
+
+// fakeCluster lists ConfigMaps. The test decides how watches begin.
+type fakeCluster struct {
+	begin func(ctx context.Context) (watch.Interface, error)
+
+	mu      sync.Mutex
+	version int
+	objects map[string]*Object
+	away    error
+	lists   int
+	watches int
+	options metav1.ListOptions // of the last list
+}
+
+func (l *fakeCluster) listObjects(_ context.Context, _ Place, options metav1.ListOptions) (objects []*Object, version string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists++
+	l.options = options
+	if wanted, _ := strconv.Atoi(options.ResourceVersion); wanted > l.version {
+		return nil, "", apierrors.NewTimeoutError("Too large resource version", 1)
+	}
+	if l.away != nil {
+		return nil, "", l.away
+	}
+	for _, s := range l.objects {
+		objects = append(objects, s)
+	}
+	return objects, strconv.Itoa(l.version), nil
+}
+
+func (l *fakeCluster) watchObjects(ctx context.Context, _ Place, _ metav1.ListOptions) (watch.Interface, error) {
+	l.mu.Lock()
+	l.watches++
+	away := l.away
+	l.mu.Unlock()
+	if away != nil {
+		return nil, away
+	}
+	return l.begin(ctx)
+}
+
+// change changes an object and returns it.
+func (l *fakeCluster) change(name string) *metav1.PartialObjectMetadata {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version++
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: "uid", ResourceVersion: strconv.Itoa(l.version), Labels: map[string]string{api.ComponentLabel: "serving"},
+	}}
+	l.objects[name] = newObject(&o.ObjectMeta)
+	return o
+}
+
+func (l *fakeCluster) lose(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.objects, name)
+}
+
+func (l *fakeCluster) object(name string) *Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.objects[name]
+}
+
+func (l *fakeCluster) restore(version int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version = version
+}
+
+func (l *fakeCluster) lastOptions() metav1.ListOptions {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.options
+}
+
+func (l *fakeCluster) setAway(away error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = away
+}
+
+func (l *fakeCluster) counts() (lists, watches int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lists, l.watches
+}
+
+// followedCluster runs a reflector of a fakeCluster in a synctest bubble.
+type followedCluster struct {
+	*fakeCluster
+	*reflector
+	lines []string
+	// doubts counts the calls of onChange without a component: the cluster may be unreachable.
+	doubts int
+}
+
+func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
+	t.Helper()
+	o := &followedCluster{fakeCluster: &fakeCluster{begin: begin, version: 10, objects: map[string]*Object{}}}
+	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
+	o.reflector = &reflector{
+		view: newView(o.recordChange), source: o.fakeCluster, at: Place{configMaps(), "team"},
+		policy: &watchPolicy{interval: DefaultPollInterval, limit: limit, log: log, startSlot: make(chan struct{}, 1)},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); o.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+	return o
+}
+
+func (o *followedCluster) recordChange(c api.Component) {
+	if c == "" {
+		o.doubts++
+	}
+}
+
+// pass advances the time of the bubble.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// isSeen fails unless the view has the current version of the object within a time.
+func (o *followedCluster) isSeen(t *testing.T, name string, within time.Duration) {
+	t.Helper()
+	pass(within)
+	want := o.object(name)
+	got := o.view.Get("", name)
+	if got == nil || got.ResourceVersion != want.ResourceVersion {
+		t.Errorf("after %s it is seen as %v, want version %s", within, got, want.ResourceVersion)
+	}
+	if o.view.IsBehind(want.ResourceVersion) {
+		t.Errorf("the view has only come to version %s", o.view.currentVersion())
+	}
+}
+
+// TestPolledInstead holds that a cluster whose watches are of no use is listed, that it is said once, and that watching is
+// tried again later.
+func TestPolledInstead(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no"))
+	for name, tc := range map[string]struct {
+		begin func(ctx context.Context) (watch.Interface, error)
+		// finds is how long it takes to find that out; a change is seen before.
+		finds time.Duration
+	}{
+		"forbidden": {func(context.Context) (watch.Interface, error) { return nil, forbidden }, 0},
+		"not begun": {func(ctx context.Context) (watch.Interface, error) { <-ctx.Done(); return nil, ctx.Err() }, time.Minute},
+		"broken off": {func(context.Context) (watch.Interface, error) {
+			return nil, apierrors.NewGenericServerResponse(502, "", schema.GroupResource{}, "", "", 0, true)
+		}, time.Minute},
+		"cut off": {func(context.Context) (watch.Interface, error) {
+			w := watch.NewFake()
+			w.Stop()
+			return w, nil
+		}, time.Minute},
+		"mute": {func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { polledInstead(t, tc.begin, tc.finds) })
+		})
+	}
+}
+
+func polledInstead(t *testing.T, begin func(ctx context.Context) (watch.Interface, error), finds time.Duration) {
+	t.Helper()
+	o := follow(t, nil, begin)
+	o.change("a")
+	o.isSeen(t, "a", 12*time.Second)
+	pass(finds)
+	_, watches := o.counts()
+	for range 5 {
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+	}
+	if _, now := o.counts(); now != watches {
+		t.Errorf("%d watches were tried while it is polled", now-watches)
+	}
+	if last := o.lastOptions(); last.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		t.Errorf("the list asks for what the API server has not in its cache: %v", last)
+	}
+	pass(2 * minWatchRetry)
+	if _, now := o.counts(); now == watches {
+		t.Error("watching is not tried again")
+	}
+	if len(o.lines) != 1 {
+		t.Errorf("it is said %d times: %q", len(o.lines), o.lines)
+	}
+}
+
+// TestWatched holds that a cluster that can be watched is not listed, neither while nothing changes nor when a watch ends,
+// and that one that is away is taken for nothing else.
+func TestWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current *watch.FakeWatcher
+		o := follow(t, nil, func(context.Context) (watch.Interface, error) {
+			current = watch.NewFake()
+			return current, nil
+		})
+		current.Add(o.change("a"))
+		o.isSeen(t, "a", 0)
+		lists, _ := o.counts()
+		for range 10 {
+			pass(time.Minute)
+			elsewhere := o.change("elsewhere")
+			o.lose("elsewhere")
+			current.Action(watch.Bookmark, elsewhere)
+		}
+		pass(time.Minute)
+		current.Stop()
+		pass(time.Second)
+		current.Modify(o.change("a"))
+		o.isSeen(t, "a", 0)
+		gone := o.change("a")
+		o.lose("a")
+		current.Delete(gone)
+		synctest.Wait()
+		if o.view.Get("", "a") != nil {
+			t.Error("what is gone is still seen")
+		}
+		if now, watches := o.counts(); now != lists || watches != 2 {
+			t.Errorf("it was listed %d times, and watched %d times", now-lists, watches)
+		}
+		if live := o.policy.liveWatches.Load(); live != 1 || o.doubts > 0 {
+			t.Errorf("%d watches are live, want 1; %d doubts, want none", live, o.doubts)
+		}
+
+		o.setAway(errAway)
+		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
+		synctest.Wait()
+		if live := o.policy.liveWatches.Load(); live != 0 || o.doubts != 1 {
+			t.Errorf("%d watches are live, want none; %d doubts, want one at once", live, o.doubts)
+		}
+		if lost := o.policy.lostAt.Load(); lost == nil || !lost.Equal(time.Now()) {
+			t.Errorf("the watch was lost at %v, want now", lost)
+		}
+		pass(time.Hour)
+		o.setAway(nil)
+		o.change("b")
+		o.isSeen(t, "b", time.Minute)
+		current.Modify(o.change("b"))
+		o.isSeen(t, "b", 0)
+		if len(o.lines) > 0 {
+			t.Errorf("a cluster that was away is said to refuse: %q", o.lines)
+		}
+	})
+}
+
+// TestRestored holds that a cluster whose versions go back, since it was restored from a backup, is seen all the same.
+func TestRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+		if n := o.policy.restorations.Load(); n != 0 {
+			t.Errorf("it is said to have been restored %d times before", n)
+		}
+		o.restore(3)
+		o.change("a")
+		o.isSeen(t, "a", 15*time.Second)
+		if n := o.policy.restorations.Load(); n != 1 {
+			t.Errorf("it is said to have been restored %d times", n)
+		}
+	})
+}
+
+// TestWatchLimit holds that who is watched stays so, and that a free place is taken by the next.
+func TestWatchLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewWatchLimit(2)
+		begin := func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }
+		var all []*followedCluster
+		for range 4 {
+			all = append(all, follow(t, limit, begin))
+		}
+		watching := func() (out [4]int) {
+			for i, o := range all {
+				_, out[i] = o.counts()
+			}
+			return out
+		}
+		pass(time.Minute)
+		if got := watching(); got != [4]int{1, 1, 0, 0} {
+			t.Errorf("watched are %v, want the first two", got)
+		}
+		all[0].policy.close()
+		pass(time.Minute)
+		if got := watching(); got[0] != 1 || got[1] != 1 || got[2]+got[3] != 1 {
+			t.Errorf("watched are %v, want one more than the first two", got)
+		}
+	})
+}
+
+// TestListRefused holds that a credential which may not list any more is noticed when it has to, told once, and that it is
+// seen when it may again. A cluster that is away in between changes nothing of it.
+func TestListRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		o.change("a")
+		o.isSeen(t, "a", 12*time.Second)
+		if err := o.view.refusalError(); err != nil || o.doubts > 0 {
+			t.Fatalf("refused: %v, told %d times", err, o.doubts)
+		}
+		o.setAway(errForbidden)
+		pass(5 * time.Minute)
+		if err := o.view.refusalError(); !apierrors.IsForbidden(err) || o.doubts != 1 {
+			t.Errorf("refused: %v, told %d times, want once", err, o.doubts)
+		}
+		o.setAway(errAway)
+		pass(5 * time.Minute)
+		if err := o.view.refusalError(); !apierrors.IsForbidden(err) || o.doubts != 1 {
+			t.Errorf("away: %v, told %d times, want once", err, o.doubts)
+		}
+		o.setAway(nil)
+		o.change("a")
+		o.isSeen(t, "a", time.Minute)
+		if err := o.view.refusalError(); err != nil || o.doubts != 2 {
+			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts)
+		}
+	})
+}

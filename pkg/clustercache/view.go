@@ -1,0 +1,207 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Views are views by place. A view is nil where the cluster does not know the resource.
+type Views map[Place]*View
+
+// Find returns the cached object, or nil when the cluster has no such object. written is the resource version of the caller's
+// last write. known is false as long as the view has not reached that version.
+func (views Views) Find(at Place, name, written string) (object *Object, known bool) {
+	v, found := views[at]
+	switch {
+	case !found:
+		return nil, false
+	case v == nil:
+		return nil, true
+	}
+	behind := v.IsBehind(written) // before Get: the view advances between the two calls
+	if object = v.Get(at.Namespace, name); object == nil && behind {
+		return nil, false
+	}
+	if object != nil && IsOlder(object.ResourceVersion, written) {
+		return nil, false
+	}
+	return object, true
+}
+
+// View caches the objects of one place that have our component label.
+type View struct {
+	// onChange is called with the component of an object that differs from the cached one.
+	onChange func(api.Component)
+	cancel   context.CancelFunc
+	// ready is closed after the first list; firstListErr is the error of that list.
+	ready        chan struct{}
+	firstListErr error
+
+	// quota bounds the objects; nil is no bound.
+	quota *objectQuota
+
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*Object
+	// dropped reports that no caller uses the view any more.
+	dropped bool
+	// version is the resource version that the view has reached.
+	version string
+	// refusal is the error of the last list if the cluster refused that list, or nil.
+	refusal error
+}
+
+func newView(changed func(api.Component)) *View {
+	return &View{onChange: changed, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
+}
+
+// NewFakeView returns a view for tests that has reached a resource version and never changes.
+func NewFakeView(version string, objects ...*Object) *View {
+	v := newView(func(api.Component) {})
+	v.replaceObjects(objects, version)
+	return v
+}
+
+// Get returns the cached object, or nil.
+func (v *View) Get(namespace, name string) *Object {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.objects[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// List returns the cached objects in any order.
+func (v *View) List() []*Object {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]*Object, 0, len(v.objects))
+	for _, s := range v.objects {
+		out = append(out, s)
+	}
+	return out
+}
+
+// currentVersion returns the resource version that the view has reached.
+func (v *View) currentVersion() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.version
+}
+
+// IsBehind reports whether the view has not reached a resource version yet.
+func (v *View) IsBehind(version string) bool { return IsOlder(v.currentVersion(), version) }
+
+// recordRefusal records the result of a list after the first list. A cluster that does not respond has neither refused nor
+// allowed the list.
+func (v *View) recordRefusal(err error) {
+	if err != nil && !IsRefusal(err) {
+		return
+	}
+	v.mu.Lock()
+	if v.version == "" {
+		v.mu.Unlock()
+		return
+	}
+	changed := (v.refusal == nil) != (err == nil)
+	v.refusal = err
+	v.mu.Unlock()
+	if changed {
+		v.onChange("")
+	}
+}
+
+// refusalError returns why the cluster refuses lists of the place; nil while the cluster allows lists.
+func (v *View) refusalError() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.refusal
+}
+
+// replaceObjects replaces the cached objects by those of a list. differs reports whether an object was added, changed or
+// deleted. fits is false, and nothing changes, when the objects exceed the quota.
+func (v *View) replaceObjects(objects []*Object, version string) (differs, fits bool) {
+	v.mu.Lock()
+	before := v.objects
+	if !v.reserve(len(objects) - len(before)) {
+		v.mu.Unlock()
+		return false, false
+	}
+	v.version, v.objects = version, make(map[types.NamespacedName]*Object, len(objects))
+	var different []*Object
+	for _, s := range objects {
+		v.objects[s.namespacedName()] = s
+		if have := before[s.namespacedName()]; have == nil || have.UID != s.UID || have.ResourceVersion != s.ResourceVersion {
+			different = append(different, s)
+		}
+	}
+	for key, s := range before {
+		if v.objects[key] == nil {
+			different = append(different, s)
+		}
+	}
+	v.reserve(len(v.objects) - len(objects)) // a list may contain an object twice
+	v.mu.Unlock()
+	v.notifyChanges(different...)
+	return len(different) > 0, true
+}
+
+// reserve takes quota for more objects, or returns quota for fewer, and reports whether the quota suffices. The caller holds
+// the lock.
+func (v *View) reserve(objects int) bool { return v.dropped || v.quota.reserve(objects) }
+
+// releaseQuota returns the quota of a view that is dropped.
+func (v *View) releaseQuota() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.reserve(-len(v.objects))
+	v.dropped = true
+}
+
+// applyEvent applies an event of a watch and reports whether the quota suffices. An event that a list has overtaken changes
+// nothing.
+func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
+	v.mu.Lock()
+	if !IsOlder(v.version, s.ResourceVersion) {
+		v.mu.Unlock()
+		return true
+	}
+	switch kind {
+	case watch.Added, watch.Modified:
+		if v.objects[s.namespacedName()] == nil && !v.reserve(1) {
+			v.mu.Unlock()
+			return false
+		}
+		v.objects[s.namespacedName()] = s
+	case watch.Deleted:
+		if v.objects[s.namespacedName()] != nil {
+			v.reserve(-1)
+		}
+		delete(v.objects, s.namespacedName())
+	case watch.Bookmark, watch.Error:
+		v.version = s.ResourceVersion
+		v.mu.Unlock()
+		return true
+	}
+	v.version = s.ResourceVersion
+	v.mu.Unlock()
+	v.notifyChanges(s)
+	return true
+}
+
+func (v *View) notifyChanges(objects ...*Object) {
+	for _, s := range objects {
+		v.onChange(api.Component(s.Labels[api.ComponentLabel]))
+	}
+}
+
+// IsOlder compares resource versions. A text that is no resource version is not older than any version.
+func IsOlder(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}

@@ -1,0 +1,197 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Place is what a View caches: a resource in one namespace, or a cluster-scoped resource. Caching all namespaces would need a
+// credential that may read every Secret of the cluster.
+type Place struct {
+	schema.GroupVersionResource
+
+	Namespace string
+}
+
+// viewSet holds the views of a cluster. A view starts with its first use.
+type viewSet struct {
+	mu      sync.Mutex
+	started Views
+	closed  bool
+}
+
+// firstListTimeout bounds the first list of a view.
+const firstListTimeout = 20 * time.Second
+
+// View returns the view of a place after the first list. The view is nil where the cluster does not know the resource.
+func (c *Cluster) View(ctx context.Context, at Place) (*View, error) {
+	v, err := c.startView(at) //nolint:contextcheck // a view outlives the request that needs it first
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
+	defer cancel()
+	return c.awaitView(ctx, at, v)
+}
+
+// Views returns the views of places after the first lists, which run in parallel since a cluster may be far away. A view is
+// nil where the cluster does not know the resource.
+func (c *Cluster) Views(ctx context.Context, places []Place) (Views, error) {
+	views := make([]*View, len(places))
+	for n, at := range places {
+		var err error
+		if views[n], err = c.startView(at); err != nil { //nolint:contextcheck // a view outlives the request that needs it first
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
+	defer cancel()
+	out := Views{}
+	var failed error
+	for n, at := range places { // awaitView drops a failed view, and has to run for every place
+		v, err := c.awaitView(ctx, at, views[n])
+		if err != nil && failed == nil {
+			failed = err
+		}
+		out[at] = v
+	}
+	return out, failed
+}
+
+// StartedViews returns the views that were started and not dropped since. A first list may be under way.
+func (c *Cluster) StartedViews() Views {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	return maps.Clone(c.views.started)
+}
+
+// awaitView waits for the first list of a view. awaitView drops a view whose first list has failed, so that the next caller
+// starts a new view.
+func (c *Cluster) awaitView(ctx context.Context, at Place, v *View) (*View, error) {
+	select {
+	case <-v.ready: // also after the deadline
+	default:
+		select {
+		case <-v.ready:
+		case <-ctx.Done():
+			c.dropView(at, v)
+			return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), firstListTimeout, ctx.Err())
+		}
+	}
+	switch {
+	case v.firstListErr == nil:
+		if err := v.refusalError(); err != nil { // the reflector repeats the list until the cluster allows the list
+			return nil, fmt.Errorf("cannot list %s: %w", at.GroupResource(), err)
+		}
+		return v, nil
+	case apierrors.IsNotFound(v.firstListErr):
+		c.dropView(at, v)
+		return nil, nil
+	}
+	c.dropView(at, v)
+	return nil, fmt.Errorf("cannot list %s: %w", at.GroupResource(), v.firstListErr)
+}
+
+func (c *Cluster) startView(at Place) (*View, error) {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	if c.views.closed {
+		return nil, fmt.Errorf("cannot list %s: the connection is closed", at.GroupResource())
+	}
+	if v, ok := c.views.started[at]; ok {
+		return v, nil
+	}
+	if len(c.views.started) >= maxPlaces {
+		return nil, NewBoundError("the records of what is installed name more than %d resources and namespaces", maxPlaces)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	v := newView(c.onChange)
+	v.cancel, v.quota = cancel, &c.quota
+	c.views.started[at] = v
+	f := &reflector{view: v, policy: &c.policy, at: at, source: c}
+	go f.run(ctx)
+	return v, nil
+}
+
+func (c *Cluster) dropView(at Place, v *View) {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	if c.views.started[at] == v {
+		v.cancel()
+		v.releaseQuota()
+		delete(c.views.started, at)
+	}
+}
+
+// listObjects lists the objects in a place that have our component label.
+func (c *Cluster) listObjects(ctx context.Context, at Place, options metav1.ListOptions) (objects []*Object, version string, err error) {
+	options.LabelSelector = api.ComponentLabel
+	complete, err := ListPages(ctx, options, MaxObjects, func(ctx context.Context, options metav1.ListOptions) (*metav1.ListMeta, error) {
+		items, meta, err := c.listPage(ctx, at, options)
+		if err != nil {
+			return nil, err
+		}
+		version = meta.ResourceVersion
+		for _, item := range items {
+			s, err := ReadObject(item)
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, s)
+		}
+		return meta, nil
+	})
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !complete || len(objects) > MaxObjects:
+		return nil, "", NewTooManyObjectsError(at.GroupResource())
+	case len(version) > maxVersionBytes:
+		return nil, "", NewBoundError("the resource version of a list is longer than %d bytes", maxVersionBytes)
+	}
+	return objects, version, nil
+}
+
+// listPage lists a page of a place. Only resources whose status is needed are read in full.
+func (c *Cluster) listPage(ctx context.Context, at Place, options metav1.ListOptions) (items []runtime.Object, meta *metav1.ListMeta, err error) {
+	if !needsStatus(at.GroupVersionResource) {
+		list, err := c.Metadata.Resource(at.GroupVersionResource).Namespace(at.Namespace).List(ctx, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range list.Items {
+			items = append(items, &list.Items[i])
+		}
+		return items, &list.ListMeta, nil
+	}
+	list, err := c.Dynamic.Resource(at.GroupVersionResource).Namespace(at.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list.Items {
+		items = append(items, &list.Items[i])
+	}
+	return items, &metav1.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue()}, nil
+}
+
+// watchObjects watches the objects in a place that have our component label.
+func (c *Cluster) watchObjects(ctx context.Context, at Place, options metav1.ListOptions) (watch.Interface, error) {
+	options.LabelSelector = api.ComponentLabel
+	if needsStatus(at.GroupVersionResource) {
+		return c.Dynamic.Resource(at.GroupVersionResource).Namespace(at.Namespace).Watch(ctx, options)
+	}
+	return c.Metadata.Resource(at.GroupVersionResource).Namespace(at.Namespace).Watch(ctx, options)
+}

@@ -1,0 +1,205 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// DefaultPollInterval is the default time between two lists of a place of a polled cluster.
+	DefaultPollInterval = 10 * time.Second
+	// MinPollInterval is the shortest configurable interval.
+	MinPollInterval = time.Second
+
+	// maxWatchFailures is the number of consecutive failed watches, while lists succeed, after which the cluster is polled.
+	maxWatchFailures = 3
+	// minWatchRetry is the time after which a polled cluster is watched again.
+	minWatchRetry = 10 * time.Minute
+	// maxWatchRetry bounds that time after watches were cut. Each cut doubles the time.
+	maxWatchRetry = 160 * time.Minute
+)
+
+// errSilentWatch is the failure of a watch that begins and then delivers no event.
+var errSilentWatch = errors.New("it does not bring what changes")
+
+// WatchLimit bounds the number of watched clusters. A watched cluster keeps its slot; the first cluster that requests a free
+// slot gets the slot. A nil WatchLimit is no bound.
+type WatchLimit struct {
+	mu    sync.Mutex
+	free  int
+	taken map[*watchPolicy]bool
+}
+
+// NewWatchLimit returns a limit with slots for a number of clusters.
+func NewWatchLimit(clusters int) *WatchLimit {
+	return &WatchLimit{free: clusters, taken: map[*watchPolicy]bool{}}
+}
+
+func (l *WatchLimit) acquire(o *watchPolicy) bool {
+	if l == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken[o] {
+		return true
+	}
+	if l.free <= 0 {
+		return false
+	}
+	l.free--
+	l.taken[o] = true
+	return true
+}
+
+func (l *WatchLimit) release(o *watchPolicy) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken[o] {
+		delete(l.taken, o)
+		l.free++
+	}
+}
+
+// watchPolicy decides whether all views of a cluster watch or poll.
+type watchPolicy struct {
+	interval time.Duration
+	limit    *WatchLimit
+	log      logr.Logger
+	// startSlot is held by the watch that begins.
+	startSlot chan struct{}
+	// liveWatches counts the watches that have begun and not ended. lostAt is when the last watch failed.
+	liveWatches atomic.Int32
+	lostAt      atomic.Pointer[time.Time]
+	// restorations counts how often the resource versions of the cluster went back, as after a restore from a backup.
+	restorations atomic.Int32
+
+	mu sync.Mutex
+	// ended is closed when the policy changes from watching to polling; nil while the cluster is polled.
+	ended chan struct{}
+	// failures counts consecutive failed watches.
+	failures int
+	// noEventYet reports that no watch has delivered an event since watching began.
+	noEventYet bool
+	// cutCause is why the watches were cut, cuts counts consecutive cuts, and lastCutAt is the time of the last cut.
+	cutCause  error
+	cuts      int
+	lastCutAt time.Time
+	// retryAt is when a refused watch may be tried again, or zero.
+	retryAt time.Time
+	closed  bool
+}
+
+// acquireWatch reports whether the cluster may be watched. ended is closed as soon as the cluster is polled instead.
+func (o *watchPolicy) acquireWatch() (ended <-chan struct{}, watched bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.ended != nil:
+		return o.ended, true
+	case o.closed, time.Now().Before(o.retryAt), !o.limit.acquire(o):
+		return nil, false
+	}
+	o.ended, o.noEventYet = make(chan struct{}), true
+	return o.ended, true
+}
+
+// recordFailure records a watch that failed while lists succeed.
+func (o *watchPolicy) recordFailure(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures++
+	if o.ended == nil || o.failures < maxWatchFailures && !isWatchRefused(why) {
+		return
+	}
+	if o.retryAt.IsZero() { // later attempts log nothing
+		o.log.Info("watching is refused; listing instead", "interval", o.interval, "why", why.Error())
+	}
+	o.retryAt = time.Now().Add(wait.Jitter(minWatchRetry, 0.2))
+	o.endWatches()
+}
+
+// cutWatches ends all watches of a cluster whose watches exceed a bound.
+func (o *watchPolicy) cutWatches(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended == nil {
+		return
+	}
+	if time.Since(o.lastCutAt) > 2*maxWatchRetry {
+		o.cuts = 0
+	}
+	pause := maxWatchRetry
+	if o.cuts < 4 { // a fifth cut would exceed maxWatchRetry
+		pause = minWatchRetry << o.cuts
+	}
+	o.log.Info("watches are cut; listing instead", "interval", o.interval, "why", why.Error(), "until", pause)
+	o.cuts++
+	o.cutCause, o.lastCutAt, o.retryAt = why, time.Now(), time.Now().Add(wait.Jitter(pause, 0.2))
+	o.endWatches()
+}
+
+// watchProblem returns why the watches of the cluster were cut; empty when watches were not cut.
+func (o *watchPolicy) watchProblem() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cutCause == nil {
+		return ""
+	}
+	return o.cutCause.Error()
+}
+
+// isWatchRefused reports whether the next watch would fail with the same error.
+func isWatchRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || errors.Is(err, errSilentWatch)
+}
+
+// recordEvent records the first event of a watch.
+func (o *watchPolicy) recordEvent() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures, o.noEventYet, o.cutCause = 0, false, nil
+	if !o.retryAt.IsZero() {
+		o.log.Info("watching works again")
+		o.retryAt = time.Time{}
+	}
+}
+
+// firstCheckInterval returns the time after which a new, silent watch is checked.
+func (o *watchPolicy) firstCheckInterval() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.noEventYet {
+		return o.interval
+	}
+	return maxCheckInterval
+}
+
+// close ends all watches and returns the slot of the cluster for good.
+func (o *watchPolicy) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.endWatches()
+}
+
+// endWatches changes to polling. The caller holds the lock.
+func (o *watchPolicy) endWatches() {
+	if o.ended == nil {
+		return
+	}
+	close(o.ended)
+	o.ended, o.failures = nil, 0
+	o.limit.release(o)
+}

@@ -1,0 +1,75 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package configuration
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// VersionResolver resolves a spec.version to an exact version.
+type VersionResolver interface {
+	ResolveVersion(component api.Component, specVersion string) (string, error)
+}
+
+// Reconciler serves the KnativeServings or the KnativeEventings.
+type Reconciler struct {
+	Component api.Component
+	Configs   cache.GenericLister
+	// Revisions caches the ControllerRevisions with api.RevisionLabel, with revision.Indexers.
+	Revisions cache.Indexer
+	// References finds the specs to which OCM refers.
+	References *revision.References
+	Versions   VersionResolver
+
+	RevisionClient kubernetes.Interface
+	ConfigClient   dynamic.Interface
+	Events         events.EventRecorder
+	// Operator names the workload that runs the Knative Operator on the hub, which then owns the resources. The name is empty when
+	// the Knative Operator does not run.
+	Operator func() string
+	// OtherManager reports whether another manager serves the resource. A nil function stands for no other manager.
+	OtherManager func(*unstructured.Unstructured) bool
+
+	observations observations
+	refusals     refusals
+}
+
+// Reconcile records the specs of a resource, pins the version and rolls the spec back when an annotation requests a rollback.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	config, err := revision.Live(r.Configs, r.Component, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	recordErr := r.recordSpecs(ctx, req.NamespacedName, config)
+	if config == nil || !r.mayWrite(config) {
+		r.refusals.removeText(req.NamespacedName)
+		return reconcile.Result{}, recordErr
+	}
+	config, pinErr := r.pinVersion(ctx, config)
+	return reconcile.Result{}, errors.Join(recordErr, pinErr, r.rollBack(ctx, config))
+}
+
+// mayWrite reports whether the manager may change the resource.
+func (r *Reconciler) mayWrite(config *unstructured.Unstructured) bool {
+	return config.GetDeletionTimestamp() == nil && r.Operator() == "" && !r.isServedElsewhere(config)
+}
+
+func (r *Reconciler) isServedElsewhere(config *unstructured.Unstructured) bool {
+	return r.OtherManager != nil && r.OtherManager(config)
+}
+
+func keyOf(config *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+}

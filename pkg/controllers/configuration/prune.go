@@ -1,0 +1,47 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package configuration
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// historyLimit is the number of revisions of a resource that are kept without a reference from OCM.
+const historyLimit = 10
+
+// pruneRevisions deletes the revisions beyond historyLimit to which OCM does not refer.
+func (r *Reconciler) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
+	history, err := revision.History(r.Revisions, r.Component, keyOf(config))
+	if err != nil || len(history) <= historyLimit {
+		return err
+	}
+	current, err := revision.Hash(config)
+	if err != nil {
+		return err
+	}
+	referred, err := r.References.Of(r.Component, keyOf(config))
+	if err != nil {
+		return err
+	}
+	for _, old := range history[historyLimit:] {
+		hash := revision.HashOf(old)
+		if hash == current || referred.Desired[hash] || referred.Named[hash] || referred.Good[hash] || old.DeletionTimestamp != nil {
+			continue
+		}
+		// A revision that changed since the cache read it may be the newest again.
+		err := r.RevisionClient.AppsV1().ControllerRevisions(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("cannot delete ControllerRevision \"%s/%s\": %w", old.Namespace, old.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/values"
+)
+
+// Clusters finds the clusters of direct installations.
+type Clusters interface {
+	// Serves reports whether the manager installs the resource without a work agent.
+	Serves(config *unstructured.Unstructured) bool
+	// DisplayName returns the name of the resource's cluster in messages.
+	DisplayName(config *unstructured.Unstructured) string
+	// InstallNamespace returns the namespace of the installation on the cluster.
+	InstallNamespace(config *unstructured.Unstructured) string
+	// FindCluster returns the cluster of the resource, also for a resource that is no longer served. The cluster answered a moment
+	// ago. The error is *UnreachableError for a cluster that did not, and errProbePending while the result of a probe is unknown.
+	FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error)
+	// Forget drops everything that is remembered about a resource that is gone.
+	Forget(c api.Component, name types.NamespacedName)
+}
+
+// ReachableCluster is a cluster to install on.
+type ReachableCluster struct {
+	Cluster *clustercache.Cluster
+	// UID is the UID of the cluster's namespace kube-system: the identity of the cluster, whatever leads there.
+	UID types.UID
+	// HubUID is the UID of the hub's namespace kube-system.
+	HubUID types.UID
+	// Values are the values of the cluster that a resource may use.
+	Values *values.Cluster
+	// Note names the parts of the resource that have no effect on the cluster; empty when there are none.
+	Note string
+	// NextProbe is the time until the next probe of the cluster is necessary, and Monitor probes the cluster. The hub needs no
+	// probes: NextProbe is 0 and Monitor is nil.
+	NextProbe time.Duration
+	Monitor   Monitor
+}
+
+// Monitor checks the connection to a cluster during a pass.
+type Monitor interface {
+	// Probe returns an error when the cluster does not answer.
+	Probe(ctx context.Context) error
+	// UnreachableError returns the reason for an error that means that the cluster cannot be reached.
+	UnreachableError(err error) (unreachable *UnreachableError, ok bool)
+}
+
+// watchLiveness returns a context that ends after passTimeout, and as soon as the cluster does not answer a probe: the requests
+// of the pass would wait for much longer. The caller has to call stop.
+func (c *ReachableCluster) watchLiveness(ctx context.Context) (passCtx context.Context, stop func()) {
+	ctx, end := context.WithTimeout(ctx, passTimeout)
+	passCtx, cancel := context.WithCancelCause(ctx)
+	stop = func() {
+		cancel(nil)
+		end()
+	}
+	if c.NextProbe == 0 {
+		return passCtx, stop
+	}
+	go func() {
+		tick := time.NewTicker(c.NextProbe)
+		defer tick.Stop()
+		for {
+			select {
+			case <-passCtx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := c.Monitor.Probe(passCtx); err != nil && passCtx.Err() == nil {
+				cancel(err)
+			}
+		}
+	}()
+	return passCtx, stop
+}
+
+// unreachableError returns the reason for an error under the context of watchLiveness that means that the cluster cannot be
+// reached.
+func (c *ReachableCluster) unreachableError(passCtx context.Context, err error) (*UnreachableError, bool) {
+	if err == nil || c.Monitor == nil {
+		return nil, false
+	}
+	if passCtx.Err() != nil {
+		if unreachable, ok := c.Monitor.UnreachableError(context.Cause(passCtx)); ok {
+			return unreachable, true
+		}
+	}
+	return c.Monitor.UnreachableError(err)
+}
+
+// UnreachableError is the reason why a cluster cannot be used.
+type UnreachableError struct {
+	Finding status.Finding
+	// Retry is the time until the next pass; 0 waits for an event.
+	Retry time.Duration
+	// Values are the values of the cluster that the hub knows; nil when the hub knows none.
+	Values *values.Cluster
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string { return e.Finding.Reason + ": " + e.Finding.Message }
+
+// HubAndRemote chooses between the hub and the clusters of ClusterProfiles by the reference of a resource.
+type HubAndRemote struct {
+	Hub    Clusters
+	Remote Clusters
+}
+
+var _ Clusters = (*HubAndRemote)(nil)
+
+func (h *HubAndRemote) clustersFor(config *unstructured.Unstructured) Clusters {
+	if _, refers := target.ReferenceOf(config); refers {
+		return h.Remote
+	}
+	return h.Hub
+}
+
+// Serves implements Clusters.
+func (h *HubAndRemote) Serves(config *unstructured.Unstructured) bool {
+	return h.clustersFor(config).Serves(config)
+}
+
+// DisplayName implements Clusters.
+func (h *HubAndRemote) DisplayName(config *unstructured.Unstructured) string {
+	return h.clustersFor(config).DisplayName(config)
+}
+
+// InstallNamespace implements Clusters.
+func (h *HubAndRemote) InstallNamespace(config *unstructured.Unstructured) string {
+	return h.clustersFor(config).InstallNamespace(config)
+}
+
+// FindCluster implements Clusters.
+func (h *HubAndRemote) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
+	return h.clustersFor(config).FindCluster(ctx, config)
+}
+
+// Forget implements Clusters.
+func (h *HubAndRemote) Forget(c api.Component, name types.NamespacedName) {
+	h.Hub.Forget(c, name)
+	h.Remote.Forget(c, name)
+}

@@ -1,0 +1,140 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"open-cluster-management.io/knative-addon/pkg/access"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/values"
+)
+
+const (
+	// polledProbeInterval is the interval between two probes of a cluster, and probeTimeout bounds a probe: the sum is the time
+	// for which a silent cluster may go unnoticed.
+	polledProbeInterval, probeTimeout = 10 * time.Second, 4 * time.Second
+	// watchedProbeInterval is the interval for a cluster with watches whose connections end when the cluster is silent. Other
+	// problems, such as a revoked credential, may go unnoticed for that time.
+	watchedProbeInterval = 2 * time.Minute
+	// unreachableRetry is the time until the next pass over a cluster that cannot be reached, unless the session knows better.
+	unreachableRetry = 10 * time.Second
+)
+
+// connection is a session with the cluster that is watched through the session.
+type connection struct {
+	session *access.Session
+	cluster *clustercache.Cluster
+	clock   clock.PassiveClock
+
+	mu  sync.Mutex // held during a probe
+	uid types.UID
+
+	// replaced reports that another cluster answers. The connection and its caches are of no use then.
+	replaced atomic.Bool
+
+	liveness liveness
+}
+
+// probeInterval returns the interval between two probes.
+func (c *connection) probeInterval() time.Duration {
+	if c.session.Pings() && c.cluster.Watched() {
+		return watchedProbeInterval
+	}
+	return polledProbeInterval
+}
+
+// answerDeadline returns the time after which an answer of the cluster proves that the cluster is there.
+func (c *connection) answerDeadline() time.Time {
+	deadline := c.clock.Now().Add(-c.probeInterval())
+	if lost := c.cluster.Lost(); lost.After(deadline) {
+		return lost
+	}
+	return deadline
+}
+
+// probe asks the cluster for its UID, unless the cluster answered a moment ago.
+func (c *connection) probe(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.uid == "" {
+		identity, err := c.session.Probe(ctx)
+		if err != nil {
+			return err
+		}
+		c.uid = identity.UID
+		c.liveness.recordAnswer(c.clock.Now())
+		return nil
+	}
+	if c.liveness.hasAnsweredAfter(c.answerDeadline()) {
+		return nil
+	}
+	start := c.clock.Now()
+	probeCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	uid, err := c.cluster.UID(probeCtx)
+	switch {
+	case err != nil && probeCtx.Err() != nil && c.session.AnsweredSince(start): // the cluster is busy, perhaps with requests of the manager, and not silent
+		return nil
+	case err != nil && probeCtx.Err() != nil && ctx.Err() == nil:
+		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
+			"the cluster of ClusterProfile %q does not answer any more; what is installed there stays: see whether its API server runs and can be reached from the hub",
+			c.session.Profile()), Err: err}
+	case apierrors.IsForbidden(err): // the error of session.Probe names the missing permission
+		_, err = c.session.Probe(ctx)
+		return err
+	case err != nil:
+		return err
+	case uid != c.uid:
+		c.replaced.Store(true)
+		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
+			"another cluster (namespace kube-system has UID %q) answers at the address of ClusterProfile %q; the next pass connects to that cluster, and compares the UID with the record of this resource",
+			message.Shorten(string(uid), message.MaxName), c.session.Profile())}
+	}
+	c.liveness.recordAnswer(c.clock.Now())
+	return nil
+}
+
+// connectionMonitor implements Monitor for one pass.
+type connectionMonitor struct {
+	*connection
+	clusterValues *values.Cluster
+}
+
+var _ Monitor = connectionMonitor{}
+
+// Probe implements Monitor.
+func (m connectionMonitor) Probe(ctx context.Context) error { return m.probe(ctx) }
+
+// UnreachableError implements Monitor.
+func (m connectionMonitor) UnreachableError(err error) (*UnreachableError, bool) {
+	retry := unreachableRetry
+	if wait := m.session.RetryAt().Sub(m.clock.Now()); wait > 0 {
+		retry = wait
+	}
+	return newUnreachableError(err, retry, m.clusterValues)
+}
+
+// newUnreachableError translates an error of package access. The result is false for any other error.
+func newUnreachableError(err error, retry time.Duration, clusterValues *values.Cluster) (*UnreachableError, bool) {
+	var failure *access.Error
+	if !errors.As(err, &failure) {
+		return nil, false
+	}
+	return &UnreachableError{
+		Finding: status.Finding{Status: metav1.ConditionFalse, Reason: failure.Reason, Message: failure.Message}, Retry: retry, Values: clusterValues,
+	}, true
+}

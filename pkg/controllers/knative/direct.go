@@ -1,0 +1,131 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/trust"
+)
+
+// Direct installs a resource without a work agent: the manager applies the objects to the cluster.
+type Direct struct {
+	Component api.Component
+	Bundles   ConfigBundles
+	Clusters  Clusters
+	// Trust names the namespaces whose resources may be installed into a namespace that the cluster had before.
+	Trust trust.Policy
+
+	ConfigClient dynamic.Interface
+	Events       events.EventRecorder
+	Clock        clock.PassiveClock
+
+	mu            sync.Mutex
+	installations map[types.NamespacedName]*installation
+	// passes is the number of passes that are using a cluster now.
+	passes int
+}
+
+// ConfigBundles renders the bundles of resources.
+type ConfigBundles interface {
+	// OfConfigFrom returns the bundle of a resource in a place. A version that the place cannot reach in one step is an error.
+	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, place addon.Place) (*render.Bundle, error)
+}
+
+const (
+	// maxDirectPasses is the number of passes that may use clusters at a time. A cluster that is slow holds a worker for
+	// passTimeout; the other workers of the controller stay free for resources of work agents.
+	maxDirectPasses = 50
+	// passRetry is the time until the next pass of a resource that found maxDirectPasses passes running.
+	passRetry = time.Second
+	// passTimeout bounds a pass over a cluster.
+	passTimeout = 2 * time.Minute
+	// refusalRetry is the time until the next pass after a cluster refused requests, or has the component for another owner, or
+	// the hub refused the list of ClusterProfiles: the end of that state causes no event.
+	refusalRetry = 30 * time.Second
+)
+
+var _ Delivery = (*Direct)(nil)
+
+// Delivers implements Delivery.
+func (d *Direct) Delivers(config *unstructured.Unstructured) bool { return d.Clusters.Serves(config) }
+
+// Finalizer implements Delivery.
+func (d *Direct) Finalizer() string { return api.DirectFinalizer }
+
+// Ensure implements Delivery.
+func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error) {
+	config := resource.Config
+	t, err := d.findRecordedCluster(ctx, config)
+	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
+		return d.observeUnreachable(ctx, config, unreachable)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if d.recordedCluster(config) == "" {
+		return Outcome{}, d.recordCluster(ctx, config, t.UID) // the changed resource causes the next pass
+	}
+	i := d.installationOf(config, t)
+	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
+		return Outcome{RequeueAfter: soonest(left, t.NextProbe)}, nil
+	}
+	if !d.beginPass() {
+		return Outcome{RequeueAfter: passRetry}, nil
+	}
+	defer d.endPass()
+	p := &directPass{Direct: d, resource: resource, cluster: t, installation: i, observed: &status.Installation{
+		Owned: true, Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved, Message: t.Note},
+	}}
+	return p.runPass(ctx)
+}
+
+// Forget implements Delivery.
+func (d *Direct) Forget(name types.NamespacedName) {
+	d.mu.Lock()
+	delete(d.installations, name)
+	d.mu.Unlock()
+	d.Clusters.Forget(d.Component, name)
+}
+
+// beginPass reports whether a pass may use a cluster now. The caller ends a pass that may with endPass.
+func (d *Direct) beginPass() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.passes == maxDirectPasses {
+		return false
+	}
+	d.passes++
+	return true
+}
+
+func (d *Direct) endPass() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.passes--
+}
+
+// observeUnreachable describes a cluster that cannot be used. The conditions keep the last observation of the cluster.
+func (d *Direct) observeUnreachable(ctx context.Context, config *unstructured.Unstructured, unreachable *UnreachableError) (Outcome, error) {
+	in := &status.Installation{Owned: hasFinalizer(d, config), Target: unreachable.Finding}
+	if in.Owned {
+		if err := d.expectBundle(ctx, config, in, unreachable.Values); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return Outcome{Installation: in, RequeueAfter: unreachable.Retry}, nil
+}

@@ -1,0 +1,91 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
+)
+
+const (
+	// firstPassPause and longestPassPause bound the pause after a pass that took longer than passTimeout. Each pause is twice as
+	// long as the last one.
+	firstPassPause, longestPassPause = 10 * time.Second, 5 * time.Minute
+	// removalRetry and longestRemovalRetry bound the time until the next pass of a removal that waits for the end of deleted
+	// objects, unless an event comes first. Users may take long to delete their resources.
+	removalRetry, longestRemovalRetry = time.Second, 30 * time.Second
+)
+
+// installation is the memory of one installation.
+type installation struct {
+	*direct.Installation
+	cluster *clustercache.Cluster
+	// removalReason is the text about the objects that the removal waits for, and removalPause the last wait.
+	removalReason string
+	removalPause  time.Duration
+	// passPause is the pause after a pass that took too long.
+	passPause passPause
+}
+
+// installationOf returns the memory of the resource's installation. The memory ends with the connection to the cluster.
+func (d *Direct) installationOf(config *unstructured.Unstructured, t *ReachableCluster) *installation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := nameOf(config)
+	if i := d.installations[name]; i != nil && i.cluster == t.Cluster {
+		return i
+	}
+	if d.installations == nil {
+		d.installations = map[types.NamespacedName]*installation{}
+	}
+	i := &installation{cluster: t.Cluster, Installation: direct.NewInstallation(t.Cluster, inventory.Owner{Component: d.Component, Hub: t.HubUID, Name: name}, d.Clock)}
+	d.installations[name] = i
+	return i
+}
+
+// removalRetryAfter returns the time until the next pass of a removal. The time doubles while the reason for the wait is the
+// same.
+func (i *installation) removalRetryAfter(reason string) time.Duration {
+	if reason != i.removalReason {
+		i.removalReason, i.removalPause = reason, 0
+	}
+	i.removalPause = min(max(2*i.removalPause, removalRetry), longestRemovalRetry)
+	return i.removalPause
+}
+
+// passPause keeps a slow cluster from holding a worker for most of the time.
+type passPause struct {
+	mu sync.Mutex
+	// pause is the last pause, 0 when the last pass ended in time. until is the end of the pause.
+	pause time.Duration
+	until time.Time
+}
+
+// beginPause begins a pause that is twice as long as the last one.
+func (p *passPause) beginPause(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pause = min(max(2*p.pause, firstPassPause), longestPassPause)
+	p.until = now.Add(p.pause)
+}
+
+// endPause ends all pauses, because a pass ended in time.
+func (p *passPause) endPause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pause, p.until = 0, time.Time{}
+}
+
+// timeLeft returns the rest of the pause. The next pass may begin when the rest is not positive.
+func (p *passPause) timeLeft(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until.Sub(now)
+}

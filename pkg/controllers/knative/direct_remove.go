@@ -1,0 +1,131 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/status"
+)
+
+// Remove implements Delivery.
+func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error) {
+	config, cluster := resource.Config, d.Clusters.DisplayName(resource.Config)
+	if resource.Annotations.Permitted[api.ForceOrphanAnnotation] == "true" {
+		d.Events.Eventf(config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
+			"What %s has on %s stays there, as annotation %s asks; ConfigMap %q in namespace %q lists it",
+			d.Component, cluster, api.ForceOrphanAnnotation, anchorName(d.Component, config), d.Clusters.InstallNamespace(config))
+		return Outcome{}, d.releaseFinalizer(ctx, config)
+	}
+	t, err := d.findRecordedCluster(ctx, config)
+	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
+		return d.describeUnreachableRemoval(config, unreachable), nil
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if pausedBy := revision.PausedByResource(d.Component, config); pausedBy != "" {
+		out := describeDirectRemoval(fmt.Sprintf("nothing is removed from %s, because it is paused by %s; take it away to go on", cluster, pausedBy))
+		out.RequeueAfter = t.NextProbe
+		return out, nil
+	}
+	if !d.beginPass() {
+		return Outcome{RequeueAfter: passRetry}, nil
+	}
+	defer d.endPass()
+	return d.removeInstallation(ctx, resource, t)
+}
+
+// removeInstallation takes the removal one step further on a cluster that answered a moment ago.
+func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *ReachableCluster) (Outcome, error) {
+	config, cluster := resource.Config, d.Clusters.DisplayName(resource.Config)
+	policy := resource.Annotations.Permitted[api.DeletionPolicyAnnotation]
+	passCtx, stop := t.watchLiveness(ctx)
+	defer stop()
+	i := d.installationOf(config, t)
+	waiting, err := i.Remove(passCtx, direct.RemoveOptions{
+		Namespace:     d.Clusters.InstallNamespace(config),
+		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
+		UserResources: policy == api.DeletionPolicyDeleteUserResources,
+	})
+	if isNothingInstalled(err) {
+		d.Events.Eventf(config, nil, corev1.EventTypeNormal, "NothingInstalled", "Remove", "%s has no object of this resource, and nothing is removed", cluster)
+		return Outcome{}, d.releaseFinalizer(ctx, config)
+	}
+	if unreachable, ok := t.unreachableError(passCtx, err); ok {
+		return d.describeUnreachableRemoval(config, unreachable), nil
+	}
+	retry := soonest(i.removalRetryAfter(waiting), t.NextProbe)
+	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
+		waiting, retry, err = "it is refused: "+blocked.Error(), refusalRetry, nil
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if waiting != "" {
+		out := describeDirectRemoval(fmt.Sprintf("removing what is installed on %s: %s", cluster, waiting))
+		out.RequeueAfter = retry
+		return out, nil
+	}
+	if resource.Annotations.Reason != "" {
+		d.Events.Eventf(config, nil, corev1.EventTypeWarning, resource.Annotations.Reason, "Remove", "%s",
+			message.Shorten(fmt.Sprintf("On %s these did not count: %s", cluster, resource.Annotations.Message), message.MaxNote))
+	}
+	d.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", d.Component, cluster)
+	return Outcome{}, d.releaseFinalizer(ctx, config)
+}
+
+// isNothingInstalled reports whether the error of a removal means that the cluster has no installation of the resource: the cluster
+// has none at all, or the objects belong to another owner.
+func isNothingInstalled(err error) bool {
+	owner, foreign := (*inventory.OwnershipError)(nil), (*inventory.UnmanagedError)(nil)
+	return errors.Is(err, direct.ErrNothingInstalled) || errors.As(err, &owner) || errors.As(err, &foreign)
+}
+
+// describeDirectRemoval describes a removal from a cluster that answers.
+func describeDirectRemoval(text string) Outcome {
+	return Outcome{Installation: &status.Installation{
+		Target: status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}, Owned: true, Removing: text,
+	}}
+}
+
+// describeUnreachableRemoval describes a removal that waits for a cluster.
+func (d *Direct) describeUnreachableRemoval(config *unstructured.Unstructured, unreachable *UnreachableError) Outcome {
+	return Outcome{RequeueAfter: unreachable.Retry, Installation: &status.Installation{
+		Target: unreachable.Finding, Owned: true, Removing: fmt.Sprintf(
+			"waiting for %s, from which something is to be removed; annotation %s with value \"true\" lets this resource go and leaves it there",
+			d.Clusters.DisplayName(config), api.ForceOrphanAnnotation),
+	}}
+}
+
+// anchorName returns the name of the ConfigMap that records the installation; empty when nothing was installed.
+func anchorName(c api.Component, config *unstructured.Unstructured) string {
+	name, err := inventory.Owner{Component: c, Name: nameOf(config)}.AnchorName()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// releaseFinalizer drops the memory of the resource and the finalizer.
+func (d *Direct) releaseFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
+	d.Forget(nameOf(config))
+	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
+		controllerutil.RemoveFinalizer(changed, d.Finalizer())
+	})
+	return client.IgnoreNotFound(err)
+}

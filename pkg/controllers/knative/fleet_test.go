@@ -1,0 +1,213 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+const patchFleetStatus = "patch knativeservings/status/fleet"
+
+const (
+	available    = addonv1beta1.ManagedClusterAddOnConditionAvailable
+	conditionSet = metav1.ConditionTrue
+)
+
+func newFleet(t *testing.T, addOns ...*addonv1beta1.ManagedClusterAddOn) *fakeHub {
+	t.Helper()
+	h := newHub(t, serving("fleet", 100, refersToNothing))
+	for _, a := range addOns {
+		h.enabled(a)
+	}
+	return h
+}
+
+func TestFleet(t *testing.T) {
+	ready, unused := says(available, conditionSet), addOnOf("", byUser, on("c9"))
+	eventing := addOnOf("", on("c8"), uses("fleet"))
+	eventing.Name = api.Eventing.AddOnName()
+	for name, tc := range map[string]struct {
+		reason string
+		addOns []*addonv1beta1.ManagedClusterAddOn
+		// target and available are the messages of TargetClusterResolved and DeploymentsAvailable.
+		target, available, ready string
+	}{
+		"nobody uses it": {reason: "It is ready to be used.", target: "used by 0 add-ons, 0 ready", ready: "Ready True Ready"},
+		"some use it": {
+			reason: "Only those count that use it, and of these add-on.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready), addOnOf("", on("c2"), uses("fleet"), ready), addOnOf("", on("c3"), uses("other"), ready), unused, eventing,
+			},
+			target: "used by 2 add-ons, 2 ready", ready: "Ready True Ready",
+		},
+		"some are not ready": {
+			reason: "Unknown, False and nothing at all are not ready; they are named in order.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c4"), uses("fleet")), addOnOf("", on("c3"), uses("fleet"), says(available, metav1.ConditionUnknown)),
+				addOnOf("", on("c2"), uses("fleet"), says(available, metav1.ConditionFalse)), addOnOf("", on("c1"), uses("fleet"), ready),
+			},
+			target: "used by 4 add-ons, 1 ready", available: "not ready on: c2, c3, c4", ready: "Ready False WorkloadsNotReady",
+		},
+		"some run an older spec": {
+			reason: "What the old workloads report says nothing of the present spec.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready), addOnOf("", on("c2"), uses("fleet"), completes(serving("fleet", 100)), ready),
+			},
+			target: "used by 2 add-ons, 1 ready", ready: "Ready Unknown Delivering",
+		},
+		"a value is missing": {
+			reason: "It is told where somebody looks who changes the resource.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready, says(api.ValuesResolved, metav1.ConditionFalse)), addOnOf("", on("c2"), uses("fleet"), ready, says(api.ValuesResolved, conditionSet)),
+			},
+			target: "used by 2 add-ons, 2 ready", ready: "Ready False ValueMissing",
+		},
+		"a removal is held": {
+			reason: "Somebody has to answer.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready, says(api.RemovalHeld, conditionSet)), addOnOf("", on("c2"), uses("fleet"), ready, says(api.RemovalHeld, metav1.ConditionFalse)),
+			},
+			target: "used by 2 add-ons, 2 ready; the removal of 1 is held: see condition RemovalHeld of the ManagedClusterAddOns", ready: "Ready True Ready",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFleet(t, tc.addOns...)
+			if diff := cmp.Diff([]string{patchFleetStatus}, h.mustReconcile("fleet")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if got := h.message("fleet", api.TargetClusterResolved); got != tc.target {
+				t.Errorf("%s It says %q, want %q", tc.reason, got, tc.target)
+			}
+			if got := h.message("fleet", api.DeploymentsAvailable); got != tc.available {
+				t.Errorf("%s It says %q, want %q", tc.reason, got, tc.available)
+			}
+			if got := h.conditions("fleet"); got[0] != tc.ready {
+				t.Errorf("%s It says %q, want %q", tc.reason, got[0], tc.ready)
+			}
+			if result, err := h.reconcile("fleet"); err != nil || result.RequeueAfter != 0 || len(h.asked()) > 0 {
+				t.Errorf("the second time the result is %v, error %v", result, err)
+			}
+			if finalizers := h.config("fleet").GetFinalizers(); len(finalizers) > 0 {
+				t.Errorf("a fleet configuration is held: %q", finalizers)
+			}
+		})
+	}
+}
+
+// TestFleetFaults holds what a fleet configuration says that cannot be rendered, and that it says so once.
+func TestFleetFaults(t *testing.T) {
+	h := newFleet(t, addOnOf("", uses("fleet"), says(available, conditionSet)))
+	h.settle("fleet")
+	h.told()
+	h.bundleErr = fmt.Errorf("cannot render: %w", &render.Error{Reason: render.ReasonUnknownVersion, Message: "spec.version is wrong"})
+	h.clock.SetTime(h.clock.Now().Add(time.Minute))
+	if diff := cmp.Diff([]string{patchFleetStatus}, h.mustReconcile("fleet")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := h.conditions("fleet"); got[4] != "InstallSucceeded False UnknownVersion" || got[5] != "DeploymentsAvailable True WorkloadsAvailable" {
+		t.Errorf("it says %q", got)
+	}
+	if v, _, _ := unstructured.NestedString(h.config("fleet").Object, "status", "version"); v != "1.23.0" {
+		t.Errorf("version is %q, and the clusters have what they had", v)
+	}
+	if told := h.told(); len(told) != 1 || !strings.Contains(told[0], "UnknownVersion") {
+		t.Errorf("%q is told", told)
+	}
+	for range 3 {
+		h.clock.SetTime(h.clock.Now().Add(time.Minute))
+		if again := h.mustReconcile("fleet"); len(again) > 0 {
+			t.Errorf("at rest it asks for %q", again)
+		}
+	}
+	h.bundleErr = errors.New("cannot read a cache")
+	if _, err := h.reconcile("fleet"); !errors.Is(err, h.bundleErr) || len(h.asked()) > 0 {
+		t.Errorf("error is %v, want %v", err, h.bundleErr)
+	}
+	h.bundleErr = nil
+	h.r.Fleet.AddOnsByConfig = h.cached.configs
+	if _, err := h.reconcile("fleet"); err == nil {
+		t.Error("without the index of configurations nobody uses it")
+	}
+}
+
+// TestFleetIsCountedSlowly holds that a fleet that comes up does not make OCM reconcile all of its add-ons with each cluster.
+func TestFleetIsCountedSlowly(t *testing.T) {
+	h := newFleet(t)
+	h.settle("fleet")
+	start, written := h.clock.Now(), 0
+	var due time.Duration
+	for i := range 100 { // ten clusters a second
+		h.enabled(addOnOf("", on(fmt.Sprintf("c%03d", i)), uses("fleet")))
+		h.clock.SetTime(start.Add(time.Duration(i) * 100 * time.Millisecond))
+		result, err := h.reconcile("fleet")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := h.asked()
+		written += len(asked)
+		if (result.RequeueAfter > 0) == (len(asked) > 0) || result.RequeueAfter > fleetStatusInterval {
+			t.Fatalf("after %d clusters it asks for %q and requeues after %s", i+1, asked, result.RequeueAfter)
+		}
+		due = result.RequeueAfter
+	}
+	if written != 1 {
+		t.Errorf("in ten seconds it was written %d times after the first, want once", written)
+	}
+	h.clock.SetTime(h.clock.Now().Add(due))
+	if asked := h.mustReconcile("fleet"); len(asked) != 1 || !strings.HasPrefix(h.message("fleet", api.TargetClusterResolved), "used by 100 add-ons") {
+		t.Errorf("when it is due it asks for %q, and says %q", asked, h.message("fleet", api.TargetClusterResolved))
+	}
+
+	h.enabled(addOnOf("", on("d001"), uses("fleet")))
+	h.changeConfig("fleet", func(c *unstructured.Unstructured) { c.SetGeneration(2) })
+	if asked := h.mustReconcile("fleet"); len(asked) != 1 {
+		t.Errorf("a user who has changed the spec waits: %q", asked)
+	}
+	h.enabled(addOnOf("", on("d002"), uses("fleet")))
+	another := serving("another", 100, refersToNothing)
+	another.SetResourceVersion(h.next())
+	if err := h.configs.Tracker().Create(api.Serving.Resource(), another, team); err != nil {
+		t.Fatal(err)
+	}
+	if asked := h.mustReconcile("another"); len(asked) != 1 {
+		t.Errorf("one configuration waits for another: %q", asked)
+	}
+	h.start()
+	if asked := h.mustReconcile("fleet"); len(asked) != 1 {
+		t.Errorf("a new manager waits for what another has written: %q", asked)
+	}
+}
+
+func TestPacer(t *testing.T) {
+	var p writePacer
+	name := types.NamespacedName{Name: "a"}
+	now := time.Unix(10000, 0)
+	if !p.nextWrite(name).Before(now) {
+		t.Error("what was never done is not due")
+	}
+	p.recordWrite(name, now)
+	if got := p.nextWrite(name); !got.Equal(now.Add(fleetStatusInterval)) {
+		t.Errorf("it is due at %s, want %s", got, now.Add(fleetStatusInterval))
+	}
+	if !p.nextWrite(types.NamespacedName{Name: "b"}).Before(now) {
+		t.Error("another one is not due")
+	}
+	p.recordWrite(types.NamespacedName{Name: "b"}, now.Add(fleetStatusInterval))
+	if len(p.last) != 1 {
+		t.Errorf("%d writes are remembered, of which one delays a write", len(p.last))
+	}
+}

@@ -1,0 +1,136 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+var errDead = errors.New("no answer")
+
+func userNamed(name string) resourceID {
+	return resourceID{api.Serving, types.NamespacedName{Namespace: "team", Name: name}}
+}
+
+// probedCluster is a liveness with a cluster that answers as it is told; it records the resources that are enqueued.
+type probedCluster struct {
+	liveness
+	answer func() error
+
+	mu       sync.Mutex
+	enqueued []string
+}
+
+func (v *probedCluster) check(name string) error {
+	return v.checkAnsweredSince(time.Now().Add(-polledProbeInterval), userNamed(name), v.answer, func(u resourceID) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.enqueued = append(v.enqueued, u.name.Name)
+	})
+}
+
+// TestLiveness holds that no caller waits for a probe, that each resource gets the result of its probe, however late, and that
+// the result of a probe of a dead cluster causes no other probe.
+func TestLiveness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, probes := make(chan error), 0
+		v := &probedCluster{}
+		v.answer = func() error {
+			probes++
+			err := <-answer
+			if err == nil {
+				v.recordAnswer(time.Now())
+			}
+			return err
+		}
+		expect := func(name string, want error) {
+			t.Helper()
+			if got := v.check(name); !errors.Is(got, want) || (got == nil) != (want == nil) {
+				t.Errorf("%s hears %v, want %v", name, got, want)
+			}
+		}
+		expect("a", errProbePending)
+		expect("b", errProbePending)
+		answer <- errDead
+		synctest.Wait()
+		slices.Sort(v.enqueued)
+		if !slices.Equal(v.enqueued, []string{"a", "b"}) {
+			t.Errorf("%v are enqueued", v.enqueued)
+		}
+		expect("a", errDead)
+		time.Sleep(time.Hour)
+		expect("b", errDead)
+		if probes != 1 {
+			t.Errorf("there were %d probes, want one for both", probes)
+		}
+		expect("b", errProbePending) // it wants to know whether that is still so
+		answer <- nil
+		synctest.Wait()
+		expect("b", nil)
+		expect("a", nil) // it has been seen a moment ago
+		time.Sleep(polledProbeInterval)
+		expect("a", errProbePending)
+		answer <- nil
+		synctest.Wait()
+		time.Sleep(time.Hour) // the queue is long
+		expect("a", nil)
+		if probes != 3 {
+			t.Errorf("there were %d probes, want 3", probes)
+		}
+	})
+}
+
+// TestNextProbeAfter holds that a cluster is probed at its interval, whatever else probed the cluster in between.
+func TestNextProbeAfter(t *testing.T) {
+	at := time.Unix(10000, 0)
+	g := &liveness{}
+	g.recordAnswer(at)
+	for passed, want := range map[time.Duration]time.Duration{
+		0: polledProbeInterval, 4 * time.Second: polledProbeInterval - 4*time.Second, polledProbeInterval: time.Second, time.Hour: time.Second,
+	} {
+		if got := g.nextProbeAfter(at.Add(passed), polledProbeInterval); got != want {
+			t.Errorf("%s after an answer it is due after %s, want %s", passed, got, want)
+		}
+	}
+}
+
+// TestLivenessOfManyDeadClusters holds that a worker is free at once, however many clusters do not answer.
+func TestLivenessOfManyDeadClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var dead []*probedCluster
+		for i := range 2 * workers {
+			d := &probedCluster{answer: func() error { <-release; return errDead }}
+			dead = append(dead, d)
+			if err := d.check(strconv.Itoa(i)); !errors.Is(err, errProbePending) {
+				t.Errorf("dead cluster %d: %v", i, err)
+			}
+		}
+		good := &probedCluster{}
+		good.answer = func() error { good.recordAnswer(time.Now()); return nil }
+		if err := good.check("good"); !errors.Is(err, errProbePending) {
+			t.Errorf("the first answer is %v", err)
+		}
+		synctest.Wait()
+		if err := good.check("good"); err != nil {
+			t.Errorf("the good cluster waits for dead ones: %v", err)
+		}
+		close(release)
+		synctest.Wait()
+		for i, d := range dead {
+			if err := d.check(strconv.Itoa(i)); !errors.Is(err, errDead) {
+				t.Errorf("dead cluster %d: %v", i, err)
+			}
+		}
+	})
+}

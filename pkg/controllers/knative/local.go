@@ -1,0 +1,141 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/status"
+	"open-cluster-management.io/knative-addon/pkg/target"
+	"open-cluster-management.io/knative-addon/pkg/values"
+)
+
+// IsLocal reports whether a hub that installs on itself installs the resource: a resource without spec.clusterProfileRef in
+// the usual namespace of its component. An author in any other namespace decides nothing about the hub, whatever the
+// annotations of the resource say.
+func IsLocal(config *unstructured.Unstructured) bool {
+	_, refers := target.ReferenceOf(config)
+	c := componentOf(config)
+	return !refers && c != "" && config.GetNamespace() == c.InstallNamespace()
+}
+
+// componentOf returns the component of a resource; empty for a resource of another kind.
+func componentOf(config *unstructured.Unstructured) api.Component {
+	for _, c := range api.Components() {
+		if c.Kind() == config.GetKind() {
+			return c
+		}
+	}
+	return ""
+}
+
+// requestedNamespace returns the install namespace that a resource requests.
+func requestedNamespace(c api.Component, config *unstructured.Unstructured) string {
+	if ns := config.GetAnnotations()[api.InstallNamespaceAnnotation]; ns != "" {
+		return ns
+	}
+	return c.InstallNamespace()
+}
+
+const hubDisplayName = "the hub"
+
+// Local is the hub as a cluster to install on.
+type Local struct {
+	Hub *HubIdentity
+	// Finder reports whether the Knative Operator runs on the hub and reconciles the same resources.
+	Finder Finder
+	// Requests get the resources after a change of an object of the component on the hub.
+	Requests RequestSources
+
+	cluster *clustercache.Cluster
+	users   clusterUsers
+}
+
+var _ Clusters = (*Local)(nil)
+
+// Connect connects to the hub. Connect sets Changed of the options.
+func (l *Local) Connect(config *rest.Config, httpClient *http.Client, options clustercache.Options) error {
+	options.Changed = func(component api.Component) {
+		for _, id := range l.users.usersOf(types.NamespacedName{}, component) {
+			l.Requests.enqueue(id)
+		}
+	}
+	var err error
+	l.cluster, err = clustercache.Connect(config, httpClient, options)
+	return err
+}
+
+// Close ends the watches of the hub.
+func (l *Local) Close() { l.cluster.Close() }
+
+// Serves implements Clusters.
+func (l *Local) Serves(config *unstructured.Unstructured) bool {
+	_, conflict := l.Finder.Conflict()
+	return IsLocal(config) && !conflict
+}
+
+// DisplayName implements Clusters.
+func (l *Local) DisplayName(*unstructured.Unstructured) string { return hubDisplayName }
+
+// InstallNamespace implements Clusters. The annotation of a resource does not choose the namespace on the hub.
+func (l *Local) InstallNamespace(config *unstructured.Unstructured) string {
+	return componentOf(config).InstallNamespace()
+}
+
+// FindCluster implements Clusters.
+func (l *Local) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
+	hub, err := l.Hub.UID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.users.addUser(resourceIDOf(config), types.NamespacedName{})
+	t := &ReachableCluster{Cluster: l.cluster, UID: hub, HubUID: hub, Values: values.None("the hub itself has no values")}
+	if requested, namespace := requestedNamespace(componentOf(config), config), l.InstallNamespace(config); requested != namespace {
+		t.Note = fmt.Sprintf("annotation %s is ignored: %s has %s in namespace %q only; remove the annotation",
+			api.InstallNamespaceAnnotation, hubDisplayName, componentOf(config), namespace)
+	}
+	return t, nil
+}
+
+// Forget implements Clusters.
+func (l *Local) Forget(c api.Component, name types.NamespacedName) {
+	l.users.removeUser(resourceID{c, name})
+}
+
+// NoLocalInstalls is the hub for a manager that does not install on the hub. A resource that was installed on the hub before
+// keeps its finalizer, and the removal waits for a manager that may write to the hub.
+type NoLocalInstalls struct{}
+
+var _ Clusters = NoLocalInstalls{}
+
+// Serves implements Clusters.
+func (NoLocalInstalls) Serves(*unstructured.Unstructured) bool { return false }
+
+// DisplayName implements Clusters.
+func (NoLocalInstalls) DisplayName(*unstructured.Unstructured) string { return hubDisplayName }
+
+// InstallNamespace implements Clusters.
+func (NoLocalInstalls) InstallNamespace(config *unstructured.Unstructured) string {
+	return requestedNamespace(componentOf(config), config)
+}
+
+// FindCluster implements Clusters.
+func (NoLocalInstalls) FindCluster(_ context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
+	return nil, &UnreachableError{Finding: status.Finding{
+		Status: metav1.ConditionFalse, Reason: api.ReasonLocalInstallsDisabled, Message: fmt.Sprintf(
+			"%s was installed on the hub for this resource; the hub installs and removes only what is in namespace %q, and only with localInstalls of chart knative-addon",
+			componentOf(config), componentOf(config).InstallNamespace()),
+	}}
+}
+
+// Forget implements Clusters.
+func (NoLocalInstalls) Forget(api.Component, types.NamespacedName) {}

@@ -1,0 +1,183 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/utils/clock"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/access"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/trust"
+)
+
+// beating is a cluster that answers a heartbeat as it is told.
+type beating struct {
+	mu    sync.Mutex
+	heart http.HandlerFunc
+}
+
+func (b *beating) set(heart http.HandlerFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heart = heart
+}
+
+// ServeHTTP implements http.Handler.
+func (b *beating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path != "/api/v1/namespaces/kube-system" {
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.35.1"}`))
+		return
+	}
+	b.mu.Lock()
+	heart := b.heart
+	b.mu.Unlock()
+	heart(w, r)
+}
+
+func beats(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"uid-1"}}`))
+}
+
+func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func forbids(w http.ResponseWriter, _ *http.Request) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no")).ErrStatus
+	refusal.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	w.WriteHeader(http.StatusForbidden)
+	_ = json.NewEncoder(w).Encode(refusal)
+}
+
+// connected is a connection to a cluster that was seen, through an access provider.
+func connected(t *testing.T, b *beating) *connection {
+	t.Helper()
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	providers := filepath.Join(t.TempDir(), "providers.json")
+	const credential = `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}`
+	data, err := json.Marshal(map[string]any{"providers": []any{map[string]any{"name": "echo", "execConfig": map[string]any{
+		"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/echo", "args": []string{credential},
+	}}}})
+	if err == nil {
+		err = os.WriteFile(providers, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions := access.NewSessions(access.OpenFile(providers, access.FileOptions{}), access.Options{AllowPlainHTTP: true, Inventories: loopback(t)})
+	t.Cleanup(sessions.Close)
+	session, err := sessions.For(&clusterinventoryv1alpha1.ClusterProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "c1"},
+		Status: clusterinventoryv1alpha1.ClusterProfileStatus{
+			AccessProviders: []clusterinventoryv1alpha1.AccessProvider{{Name: "echo", Cluster: clientcmdv1.Cluster{Server: server.URL}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &connection{session: session, clock: clock.RealClock{}}
+	c.cluster, err = clustercache.Connect(session.RESTConfig(), session.HTTPClient(), clustercache.Options{Changed: func(api.Component) {}, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.cluster.Close)
+	b.set(beats)
+	if err := c.probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.liveness.recordAnswer(c.liveness.answeredAt.Add(-watchedProbeInterval)) // so that it is asked again
+	return c
+}
+
+// TestHeartbeatDenied holds that a credential which may not read the heartbeat any more is told so.
+func TestHeartbeatDenied(t *testing.T) {
+	t.Parallel()
+	b := &beating{}
+	c := connected(t, b)
+	b.set(forbids)
+	err := c.probe(t.Context())
+	if failure := (*access.Error)(nil); !errors.As(err, &failure) || failure.Reason != api.ReasonRemoteClientCreationFailed || !strings.Contains(failure.Message, "may not get Namespace kube-system") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// TestHeartbeatOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
+func TestHeartbeatOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	b := &beating{}
+	c := connected(t, b)
+	b.set(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"uid-2"}}`))
+	})
+	err := c.probe(t.Context())
+	if failure := (*access.Error)(nil); !errors.As(err, &failure) || failure.Reason != api.ReasonRemoteClusterStale || !strings.Contains(failure.Message, "uid-2") {
+		t.Errorf("it says %v", err)
+	}
+	if !c.replaced.Load() {
+		t.Error("the connection stays")
+	}
+}
+
+// TestHeartbeatLate holds that a cluster which is late with the heartbeat is stale only if it answers nobody.
+func TestHeartbeatLate(t *testing.T) {
+	for name, busy := range map[string]bool{"it answers others": true, "it answers nobody": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &beating{}
+			c := connected(t, b)
+			b.set(func(w http.ResponseWriter, r *http.Request) {
+				if busy {
+					if err := version(r.Context(), c); err != nil {
+						t.Error(err)
+					}
+				}
+				hangs(w, r)
+			})
+			err := c.probe(t.Context())
+			if failure := (*access.Error)(nil); busy != (err == nil) || !busy && (!errors.As(err, &failure) || failure.Reason != api.ReasonRemoteClusterStale) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
+// version asks the cluster for something else than a heartbeat.
+func version(ctx context.Context, c *connection) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.session.RESTConfig().Host+"/version", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := c.session.HTTPClient().Do(req)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// loopback permits ClusterProfiles of namespace fleet the servers of tests.
+func loopback(t *testing.T) trust.Inventories {
+	t.Helper()
+	out, err := trust.NewInventories([]trust.Inventory{{Namespace: "fleet", Providers: []string{"*"}, Servers: []string{"127.0.0.0/8"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/status"
+)
+
+// resourceStatus is the part of a resource's status that a StatusWriter writes.
+type resourceStatus struct {
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Version            string             `json:"version,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// readStatus returns the status of a resource.
+func readStatus(config *unstructured.Unstructured) (resourceStatus, error) {
+	var out resourceStatus
+	have, _, err := unstructured.NestedMap(config.Object, "status")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &out)
+	}
+	if err != nil {
+		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
+	}
+	return out, nil
+}
+
+// StatusWriter writes the status of a component's resources and emits an Event for every transition of a condition.
+type StatusWriter struct {
+	Component api.Component
+	Client    dynamic.Interface
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
+	// ReadyAfter receives how long a resource was not Ready before the resource became Ready; nil drops the time.
+	ReadyAfter func(component api.Component, config *unstructured.Unstructured, after time.Duration)
+
+	transitions transitionLimiter
+}
+
+// writeInstallation writes the conditions of an installation. The version in the status is the version of the last bundle that
+// the cluster got completely. wait is the time until the resource may report that the cluster became reachable or unreachable; 0
+// means that the status is written.
+func (w *StatusWriter) writeInstallation(
+	ctx context.Context, config *unstructured.Unstructured, in *status.Installation,
+) (wait time.Duration, err error) {
+	last, err := readStatus(config)
+	if err != nil {
+		return 0, err
+	}
+	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: status.Conditions(in, last.Conditions)}
+	if in.Bundle != nil && apimeta.IsStatusConditionTrue(now.Conditions, api.InstallSucceeded) && in.Observation.Waiting == "" {
+		now.Version = in.Bundle.Version
+	}
+	if isTransition(last, now) {
+		if wait := w.transitions.take(nameOf(config), w.Clock.Now()); wait > 0 {
+			return wait, nil
+		}
+	}
+	return 0, w.writeStatus(ctx, config, last, now)
+}
+
+// writeStatus patches the status of a resource, unless users would see no difference. A resource that is gone is no error.
+func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Unstructured, last, now resourceStatus) error {
+	setTransitionTimes(now.Conditions, last.Conditions, metav1.NewTime(w.Clock.Now()))
+	if last.equalsIgnoringTimes(now) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&now)
+	if err != nil {
+		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), nameOf(config), err)
+	}
+	_, err = patchConfig(ctx, w.Client.Resource(w.Component.Resource()), config, func(changed *unstructured.Unstructured) {
+		have, ok := changed.Object["status"].(map[string]any)
+		if !ok {
+			have = map[string]any{}
+			changed.Object["status"] = have
+		}
+		maps.Copy(have, fields) // other writers may have written other fields
+	}, "status")
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	w.reportReady(config, last, now)
+	for _, e := range transitionEvents(last.Conditions, now.Conditions) {
+		w.Events.Eventf(config, nil, e.kind, e.reason, "Report", "%s", message.Shorten(e.message, message.MaxNote))
+	}
+	return nil
+}
+
+// reportReady passes the time to Ready on when a resource has become Ready. Without an earlier status the time begins with the
+// creation of the resource.
+func (w *StatusWriter) reportReady(config *unstructured.Unstructured, last, now resourceStatus) {
+	became := apimeta.FindStatusCondition(now.Conditions, api.Ready)
+	if w.ReadyAfter == nil || became == nil || became.Status != metav1.ConditionTrue || apimeta.IsStatusConditionTrue(last.Conditions, api.Ready) {
+		return
+	}
+	since := config.GetCreationTimestamp()
+	if before := apimeta.FindStatusCondition(last.Conditions, api.Ready); before != nil {
+		since = before.LastTransitionTime
+	}
+	w.ReadyAfter(w.Component, config, became.LastTransitionTime.Sub(since.Time))
+}
+
+// setTransitionTimes sets the time of each condition: the last time if the status of the condition is the same, otherwise now.
+func setTransitionTimes(conditions, last []metav1.Condition, now metav1.Time) {
+	for i := range conditions {
+		conditions[i].LastTransitionTime = now
+		if c := apimeta.FindStatusCondition(last, conditions[i].Type); c != nil && c.Status == conditions[i].Status {
+			conditions[i].LastTransitionTime = c.LastTransitionTime
+		}
+	}
+}
+
+// equalsIgnoringTimes reports whether two statuses look the same to users. The API server keeps times to the second, and the
+// order of conditions has no meaning.
+func (s resourceStatus) equalsIgnoringTimes(b resourceStatus) bool {
+	return s.ObservedGeneration == b.ObservedGeneration && s.Version == b.Version && len(s.Conditions) == len(b.Conditions) &&
+		!slices.ContainsFunc(s.Conditions, func(x metav1.Condition) bool {
+			y := apimeta.FindStatusCondition(b.Conditions, x.Type)
+			return y == nil || x.Status != y.Status || x.Reason != y.Reason || x.Message != y.Message
+		})
+}
+
+// transitionEvent is the Event of one transition.
+type transitionEvent struct{ kind, reason, message string }
+
+// transitionEvents returns the Events of a change of conditions: a condition that is now True or False, with the reason. An
+// intermediate state, Unknown, has no Event.
+func transitionEvents(last, now []metav1.Condition) []transitionEvent {
+	var out []transitionEvent
+	for _, c := range now {
+		before := apimeta.FindStatusCondition(last, c.Type)
+		if c.Status == metav1.ConditionUnknown || before != nil && before.Status == c.Status && before.Reason == c.Reason {
+			continue
+		}
+		switch {
+		case c.Status == metav1.ConditionFalse && c.Type != api.Ready: // Ready repeats another condition
+			out = append(out, transitionEvent{corev1.EventTypeWarning, c.Reason, c.Type + " is False: " + c.Message})
+		case c.Status == metav1.ConditionTrue && (c.Type == api.Ready || before != nil && before.Status == metav1.ConditionFalse):
+			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Type + " is True"})
+		}
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+func TestTransitions(t *testing.T) {
+	c := func(condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: condition, Status: status, Reason: reason, Message: "because"}
+	}
+	for name, tc := range map[string]struct {
+		reason    string
+		last, now []metav1.Condition
+		want      []transitionEvent
+	}{
+		"nothing": {reason: "Nothing has happened."},
+		"the first status": {
+			reason: "What is wrong from the start is told, what is well only of Ready.",
+			now: []metav1.Condition{
+				c(api.Ready, metav1.ConditionFalse, "A"), c(api.TargetClusterResolved, metav1.ConditionFalse, "A"),
+				c(api.DependenciesInstalled, metav1.ConditionTrue, "B"), c(api.InstallSucceeded, metav1.ConditionUnknown, "C"),
+			},
+			want: []transitionEvent{{"Warning", "A", "TargetClusterResolved is False: because"}},
+		},
+		"ready": {
+			reason: "The way there is over.",
+			last:   []metav1.Condition{c(api.Ready, metav1.ConditionUnknown, "A"), c(api.InstallSucceeded, metav1.ConditionUnknown, "A")},
+			now:    []metav1.Condition{c(api.Ready, metav1.ConditionTrue, "Ready"), c(api.InstallSucceeded, metav1.ConditionTrue, "Applied")},
+			want:   []transitionEvent{{"Normal", "Ready", "Ready is True"}},
+		},
+		"fixed": {
+			reason: "Whoever was told that it is wrong is told that it is not any more.",
+			last:   []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "A")},
+			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionTrue, "Applied")},
+			want:   []transitionEvent{{"Normal", "Applied", "InstallSucceeded is True"}},
+		},
+		"broken": {
+			reason: "It is a warning.",
+			last:   []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionTrue, "Applied")},
+			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "A")},
+			want:   []transitionEvent{{"Warning", "A", "InstallSucceeded is False: because"}},
+		},
+		"broken for another reason": {
+			reason: "That is another fact.",
+			last:   []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "A")},
+			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "B")},
+			want:   []transitionEvent{{"Warning", "B", "InstallSucceeded is False: because"}},
+		},
+		"another message": {
+			reason: "Counting down is no news.",
+			last:   []metav1.Condition{{Type: api.InstallSucceeded, Status: metav1.ConditionFalse, Reason: "A", Message: "2 left"}},
+			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "A")},
+		},
+		"unknown": {
+			reason: "It is a step on the way.",
+			last:   []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionTrue, "Applied")},
+			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionUnknown, "Delivering")},
+		},
+		"the same": {
+			reason: "Nothing has happened.",
+			last:   []metav1.Condition{c(api.Ready, metav1.ConditionTrue, "Ready")}, now: []metav1.Condition{c(api.Ready, metav1.ConditionTrue, "Ready")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, transitionEvents(tc.last, tc.now), cmp.AllowUnexported(transitionEvent{})); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestTransitionTimes(t *testing.T) {
+	old, now := metav1.Unix(1000, 0), metav1.Unix(2000, 0)
+	last := []metav1.Condition{
+		{Type: "Same", Status: metav1.ConditionTrue, LastTransitionTime: old}, {Type: "Other", Status: metav1.ConditionTrue, LastTransitionTime: old},
+	}
+	got := []metav1.Condition{
+		{Type: "Same", Status: metav1.ConditionTrue, Reason: "Another"}, {Type: "Other", Status: metav1.ConditionFalse}, {Type: "New", Status: metav1.ConditionTrue},
+	}
+	setTransitionTimes(got, last, now)
+	for i, want := range []metav1.Time{old, now, now} {
+		if !got[i].LastTransitionTime.Equal(&want) {
+			t.Errorf("%s has been so since %s, want %s", got[i].Type, got[i].LastTransitionTime, want)
+		}
+	}
+}
+
+func TestStatusEquals(t *testing.T) {
+	base := func() resourceStatus {
+		return resourceStatus{ObservedGeneration: 1, Version: "1.23.0", Conditions: []metav1.Condition{
+			{Type: "A", Status: metav1.ConditionTrue, Reason: "R", Message: "M", LastTransitionTime: metav1.Unix(1, 0)}, {Type: "B", Status: metav1.ConditionTrue},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*resourceStatus)
+		want   bool
+	}{
+		"nothing":    {func(*resourceStatus) {}, true},
+		"the order":  {func(r *resourceStatus) { r.Conditions[0], r.Conditions[1] = r.Conditions[1], r.Conditions[0] }, true},
+		"a time":     {func(r *resourceStatus) { r.Conditions[0].LastTransitionTime = metav1.Unix(2, 5) }, true},
+		"generation": {func(r *resourceStatus) { r.ObservedGeneration++ }, false},
+		"version":    {func(r *resourceStatus) { r.Version = "" }, false},
+		"status":     {func(r *resourceStatus) { r.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"reason":     {func(r *resourceStatus) { r.Conditions[0].Reason = "" }, false},
+		"message":    {func(r *resourceStatus) { r.Conditions[0].Message = "" }, false},
+		"type":       {func(r *resourceStatus) { r.Conditions[0].Type = "C" }, false},
+		"one less":   {func(r *resourceStatus) { r.Conditions = r.Conditions[:1] }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := base()
+			tc.change(&other)
+			if got := base().equalsIgnoringTimes(other); got != tc.want {
+				t.Errorf("it is the same: %v, want %v", got, tc.want)
+			}
+			if got := other.equalsIgnoringTimes(base()); got != tc.want {
+				t.Errorf("the other way around it is the same: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReadyAfter holds that the time to Ready is reported once for each time that a resource becomes Ready.
+func TestReadyAfter(t *testing.T) {
+	ready := func(status metav1.ConditionStatus, since int64) resourceStatus {
+		return resourceStatus{Conditions: []metav1.Condition{{Type: api.Ready, Status: status, LastTransitionTime: metav1.Unix(since, 0)}}}
+	}
+	config := &unstructured.Unstructured{Object: map[string]any{}}
+	config.SetCreationTimestamp(metav1.Unix(1000, 0))
+	for name, tc := range map[string]struct {
+		last, now resourceStatus
+		want      []time.Duration
+	}{
+		"a resource that is Ready for the first time counts from its creation": {resourceStatus{}, ready(metav1.ConditionTrue, 1060), []time.Duration{time.Minute}},
+		"a resource that is Ready again counts from the end of Ready":          {ready(metav1.ConditionFalse, 1050), ready(metav1.ConditionTrue, 1060), []time.Duration{10 * time.Second}},
+		"a resource that stays Ready has no time":                              {ready(metav1.ConditionTrue, 1050), ready(metav1.ConditionTrue, 1050), nil},
+		"a resource that is not Ready has no time":                             {ready(metav1.ConditionTrue, 1050), ready(metav1.ConditionFalse, 1060), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []time.Duration
+			w := &StatusWriter{Component: api.Serving, ReadyAfter: func(_ api.Component, _ *unstructured.Unstructured, after time.Duration) { got = append(got, after) }}
+			w.reportReady(config, tc.last, tc.now)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("times (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

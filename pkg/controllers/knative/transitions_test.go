@@ -1,0 +1,71 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/status"
+)
+
+// TestFlappingCluster holds that a cluster which is reachable and unreachable every other second costs a few writes a minute, and
+// that the last state is written.
+func TestFlappingCluster(t *testing.T) {
+	w := newDirectFixture(t, localServing(directFinalized))
+	clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
+	w.d.Clock, w.r.Status.Clock = clock, clock
+	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "nothing is applied"}
+	unreachable := &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonRemoteClusterStale}, Retry: time.Minute}
+	for second := range 60 {
+		w.clusterError = unreachable
+		if second%2 == 0 {
+			w.clusterError = nil
+		}
+		clock.SetTime(time.Unix(int64(10000+second), 0))
+		if _, err := w.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clusterError = unreachable
+	written := slices.DeleteFunc(w.written(), func(request string) bool { return request != "hub: patch knativeservings/status" })
+	if len(written) > 8 {
+		t.Errorf("60 turns in a minute cost %d writes", len(written))
+	}
+	clock.SetTime(clock.Now().Add(transitionInterval))
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.condition(api.TargetClusterResolved); got.Status != metav1.ConditionFalse {
+		t.Errorf("at the end the status is %+v", got)
+	}
+}
+
+// TestTransitionLimiter holds that each resource has a limit of its own, and that a removed resource leaves nothing.
+func TestTransitionLimiter(t *testing.T) {
+	var l transitionLimiter
+	one, two, now := nameOf(localServing()), nameOf(serving("two", 1)), time.Unix(10000, 0)
+	for range transitionBurst {
+		if wait := l.take(one, now); wait > 0 {
+			t.Fatalf("the first transitions wait %s", wait)
+		}
+	}
+	if wait := l.take(one, now); wait != transitionInterval {
+		t.Errorf("the next transition waits %s", wait)
+	}
+	if wait := l.take(two, now); wait > 0 {
+		t.Errorf("another resource waits %s", wait)
+	}
+	if wait := l.take(one, now.Add(transitionInterval)); wait > 0 {
+		t.Errorf("after the interval the transition waits %s", wait)
+	}
+	if l.forget(one); len(l.limiters) != 1 {
+		t.Errorf("%d limiters are left", len(l.limiters))
+	}
+}

@@ -1,0 +1,194 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// Reconciler reconciles the ManagedClusterAddOns of this project.
+type Reconciler struct {
+	AddOns      addonlisters.ManagedClusterAddOnLister
+	Clusters    clusterlisters.ManagedClusterLister
+	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
+	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+	// AddOnsByConfig holds addon-framework's index of the ManagedClusterAddOns by their configurations.
+	AddOnsByConfig cache.Indexer
+	// Configs are the caches of KnativeServings and KnativeEventings.
+	Configs map[api.Component]cache.Indexer
+
+	// Revisions is the cache of ControllerRevisions with api.RevisionLabel, with the indexes of package revision.
+	Revisions cache.Indexer
+	// Granter determines which configurations the hub gives to an add-on.
+	Granter *revision.Granter
+
+	AddOnClient addonclient.Interface
+	WorkClient  workclient.Interface
+	// RevisionClient writes the ControllerRevisions that record hand-overs and completed revisions.
+	RevisionClient kubernetes.Interface
+	Bundles        addon.Bundles
+	Targets        addon.Targets
+	Pauses         addon.Pauses
+	Permissions    addon.Permissions
+	// Executor is the executor of works without an executor; nil means that the agent applies the works with its own permissions.
+	Executor *workv1.ManifestWorkExecutor
+	// Hub returns the UID of the hub's namespace kube-system, which identifies the owner of an installation.
+	Hub    func(context.Context) (types.UID, error)
+	Events events.EventRecorder
+	// Trigger enqueues the add-on in addon-framework.
+	Trigger func(cluster, addon string)
+	Clock   clock.PassiveClock
+}
+
+// pendingRetry is the time until the next pass while a bundle is being rendered.
+const pendingRetry = time.Second
+
+// Reconcile takes the next step of the delivery or removal of one add-on.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	s, err := r.gatherScope(req)
+	if err != nil || s == nil {
+		return reconcile.Result{}, err
+	}
+	if s.addon == nil {
+		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
+	}
+	if desired := revision.Desired(s.addon); desired != nil {
+		reconciler.Describe(ctx, reconciler.Subject{Revision: desired.SpecHash})
+	}
+	switch {
+	case s.addon.DeletionTimestamp != nil:
+		return r.removeInstallation(ctx, s)
+	case s.inheritsConfigs():
+		return reconcile.Result{}, r.inheritConfigs(ctx, s)
+	default:
+		return r.recordAndDeliver(ctx, s)
+	}
+}
+
+// recordAndDeliver records on the add-on what the hub knows of the add-on, and then delivers by the record.
+func (r *Reconciler) recordAndDeliver(ctx context.Context, s *scope) (reconcile.Result, error) {
+	if written, err := r.ensureRecord(ctx, s); written || err != nil {
+		return reconcile.Result{}, err
+	}
+	in, err := r.gatherDelivery(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	decision := addon.DetermineDelivery(in)
+	if decision.State == addon.Rendering {
+		return reconcile.Result{RequeueAfter: pendingRetry}, nil // the last report stays true
+	}
+	if err := r.reportDelivery(ctx, s, in, decision); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.deliverWorks(ctx, s, in, decision.State); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.endHandover(ctx, s); err != nil || decision.State == addon.Paused {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, r.recordRunningVersion(ctx, s)
+}
+
+// gatherDelivery reads the facts that determine the delivery.
+func (r *Reconciler) gatherDelivery(ctx context.Context, s *scope) (addon.DeliveryInput, error) {
+	in := addon.DeliveryInput{
+		Component: s.component, PausedBy: r.Pauses.PausedBy(s.addon), Detaching: s.isClusterDetaching(),
+		Foundation: s.foundation, Gate: s.gate, Configs: s.addon.Status.ConfigReferences,
+	}
+	var err error
+	if in.Target, err = r.Targets.OfAddOn(s.addon); err != nil {
+		return in, err
+	}
+	if in.Bundle, in.Fault, err = addon.DetermineBundle(ctx, r.Bundles, s.addon); err != nil {
+		return in, err
+	}
+	if s.hub, err = r.Hub(ctx); err != nil {
+		return in, err
+	}
+	in.Ownership = r.determineOwnership(s, in.Bundle)
+	return in, nil
+}
+
+// deliverWorks writes the works that the state permits. As long as the owner of the component on the cluster is not known,
+// the foundation is a probe, which needs neither finalizer nor gate.
+func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.DeliveryInput, state addon.DeliveryState) error {
+	if s.foundation != nil && s.foundation.DeletionTimestamp != nil && state != addon.Paused {
+		return nil // the works of the next installation follow the end of the deletion
+	}
+	switch state {
+	case addon.Rendering, addon.Unresolved, addon.InvalidConfiguration, addon.Detaching:
+		return nil
+	case addon.Paused:
+		return r.keepPausedWorks(ctx, s)
+	case addon.Refused, addon.Probing:
+		if !s.hasNoInstallation() {
+			return nil // the installation stays as it is
+		}
+		return r.ensureProbe(ctx, s, in.Bundle)
+	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
+		return r.ensureInstallation(ctx, s, in.Bundle)
+	}
+	return fmt.Errorf("cannot deliver to cluster %q in state %q", s.namespace, state)
+}
+
+// ensureInstallation writes the finalizer, the foundation and the gate of the bundle, and lets addon-framework write the payload.
+func (r *Reconciler) ensureInstallation(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	if err := r.ensureFinalizer(ctx, s); err != nil {
+		return err
+	}
+	if err := r.ensureFoundation(ctx, s, bundle); err != nil {
+		return err
+	}
+	if err := r.reconcileGate(ctx, s, bundle); err != nil {
+		return err
+	}
+	if err := r.recordCompletion(ctx, s, bundle); err != nil {
+		return err
+	}
+	r.Trigger(s.addon.Namespace, s.addon.Name)
+	return nil
+}
+
+// keepPausedWorks leaves the works as the works are, except for the configuration that a closed gate names. The finalizer is set in
+// a pause too: an add-on that has taken over works must not disappear and take the works along.
+func (r *Reconciler) keepPausedWorks(ctx context.Context, s *scope) error {
+	if s.hasNoInstallation() || s.isClusterDetaching() {
+		return nil
+	}
+	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
+		return err
+	}
+	return r.ensureFinalizer(ctx, s)
+}
+
+func componentOf(addOnName string) (api.Component, bool) {
+	for _, c := range api.Components() {
+		if c.AddOnName() == addOnName {
+			return c, true
+		}
+	}
+	return "", false
+}

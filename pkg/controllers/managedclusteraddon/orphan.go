@@ -1,0 +1,186 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// isToBeOrphaned reports whether the cluster keeps the installation: an administrator gives up the installation, or the cluster is
+// detached without an agent. An agent that has begun a removal goes on with the removal after the return: half of an installation
+// blocks the cluster.
+func (s *scope) isToBeOrphaned() (bool, error) {
+	switch {
+	case s.forcedOrphan, s.cluster == nil:
+		return true, nil
+	case !s.isAgentLost():
+		return false, nil
+	case s.addon.Annotations[api.RemovalAllowedAnnotation] == "":
+		return true, nil
+	}
+	for _, p := range s.payloads {
+		if begun, err := manifestwork.HasRemovalBegun(p); begun || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// orphanInstallation orphans all works and releases the add-on. The works stay until the agent has applied that the works own no
+// objects; an unreachable agent does so after the reconnection. The works of a lost agent are no longer the agent's: OCM deletes
+// all works of a detached cluster, and waits for the agent of each work.
+func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
+	if s.gate != nil { // the gate only serves rollouts
+		if err := r.deleteWork(ctx, s.gate); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	bundle, rendering := r.bundleToRestore(ctx, s)
+	if rendering {
+		return reconcile.Result{RequeueAfter: pendingRetry}, nil
+	}
+	all, late, silent := s.listWorks(), []string{}, []string{}
+	waiting := false
+	for _, w := range all {
+		switch {
+		case w.DeletionTimestamp != nil:
+			late = append(late, w.Name) // the hub cannot stop the agent from removing owned objects
+		case !manifestwork.IsOrphaned(w) || s.isAgentLost() && manifestwork.HasAgent(w):
+			waiting = true
+			if err := r.orphanWork(ctx, s, w, bundle); err != nil {
+				return reconcile.Result{}, fmt.Errorf("cannot orphan ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
+			}
+		default:
+			stopped, err := manifestwork.WebhooksStopped(w)
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			if stopped {
+				silent = append(silent, w.Name)
+			}
+		}
+	}
+	if waiting {
+		return reconcile.Result{}, nil // the add-on goes in the pass that sees the orphaned works
+	}
+	if err := r.releaseFinalizer(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.noteOrphaned(s, late, silent)
+	return reconcile.Result{}, nil
+}
+
+// noteOrphaned emits the Event that names the objects on the cluster. late are the works whose removal had begun, silent the works
+// with webhooks that could not be restored.
+func (r *Reconciler) noteOrphaned(s *scope, late, silent []string) {
+	kept := fmt.Sprintf("cluster %q keeps %s", s.namespace, manifestwork.Contents(s.listWorks()...))
+	note, end := fmt.Sprintf("As annotation %s asks, %s", api.ForceOrphanAnnotation, kept), "goes on when the cluster is back"
+	if s.isAgentLost() {
+		note = fmt.Sprintf("Because the cluster leaves the hub without a connected work agent, %s; to manage or remove the objects, let the cluster join again and enable add-on %q",
+			kept, s.addon.Name)
+		end = "may be incomplete"
+	}
+	if len(late) > 0 {
+		note += fmt.Sprintf("; the removal of %v had begun and %s", late, end)
+	}
+	if len(silent) > 0 {
+		note += fmt.Sprintf("; but webhooks of %v had been stopped and cannot be rendered: what they checked passes unchecked until it is installed again", silent)
+	}
+	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release", "%s", message.OneLine(note, message.MaxNote))
+}
+
+// bundleToRestore returns the bundle that the stopped webhooks of the works are restored from, and whether the bundle is still being
+// rendered. bundle is nil when no webhook was stopped, and when the configuration has a fault: no fault may keep the add-on.
+func (r *Reconciler) bundleToRestore(ctx context.Context, s *scope) (bundle *render.Bundle, rendering bool) {
+	needed := slices.ContainsFunc(s.listWorks(), func(w *workv1.ManifestWork) bool {
+		stopped, err := manifestwork.WebhooksStopped(w)
+		return w.DeletionTimestamp == nil && !manifestwork.IsOrphaned(w) && err == nil && stopped
+	})
+	if !needed {
+		return nil, false
+	}
+	bundle, fault, err := addon.DetermineBundle(ctx, r.Bundles, s.addon)
+	if err != nil {
+		return nil, false
+	}
+	return bundle, addon.IsRendering(fault)
+}
+
+// orphanWork lets the cluster keep the objects of a work when the work is deleted. A payload whose removal had begun gets the webhooks
+// back first.
+func (r *Reconciler) orphanWork(ctx context.Context, s *scope, w *workv1.ManifestWork, bundle *render.Bundle) error {
+	stopped, err := manifestwork.WebhooksStopped(w)
+	if err != nil {
+		return err
+	}
+	if stopped {
+		if w, err = s.restorePayload(w, bundle); err != nil {
+			return err
+		}
+	}
+	changed := manifestwork.Orphaned(w)
+	if s.isAgentLost() {
+		changed = manifestwork.WithoutAgent(changed)
+	}
+	_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+	return err
+}
+
+// restorePayload returns the payload with its former webhooks, or with webhook configurations that need no webhook when the
+// delivered bundle cannot be rendered any more.
+func (s *scope) restorePayload(payload *workv1.ManifestWork, bundle *render.Bundle) (*workv1.ManifestWork, error) {
+	if bundle != nil && s.foundation != nil && s.foundation.Annotations[api.DigestAnnotation] == bundle.FoundationDigest {
+		if w, err := manifestwork.RestoreWebhooks(payload, bundle); w != nil || err != nil {
+			return w, err
+		}
+	}
+	return manifestwork.IgnoreWebhookFailures(payload)
+}
+
+// listWorks returns the payloads and the foundation: the works that users know of.
+func (s *scope) listWorks() []*workv1.ManifestWork {
+	all := append([]*workv1.ManifestWork{}, s.payloads...)
+	if s.foundation != nil {
+		all = append(all, s.foundation)
+	}
+	return all
+}
+
+// deleteOrphanedWorks deletes orphaned works without an add-on as soon as the deletion removes no object from the cluster. Deleted
+// works of a lost agent go at once.
+func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
+	all := s.listWorks()
+	if s.gate != nil {
+		all = append(all, s.gate)
+	}
+	for _, w := range all {
+		var err error
+		switch {
+		case w.DeletionTimestamp != nil && s.isAgentLost() && manifestwork.HasAgent(w):
+			_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, manifestwork.WithoutAgent(w), metav1.UpdateOptions{})
+		case w.DeletionTimestamp == nil && manifestwork.IsOrphaned(w) && manifestwork.IsDeletable(w):
+			err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion},
+			})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("cannot delete ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
+		}
+	}
+	return nil
+}

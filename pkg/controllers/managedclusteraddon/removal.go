@@ -1,0 +1,194 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/message"
+)
+
+const (
+	// reclaimRetry is the time that the work agent has, after the first request, to report that the agent owns the applied objects.
+	reclaimRetry = 5 * time.Second
+	// longestReclaimRetry is the longest time between two requests. The pauses grow with the age of the removal.
+	longestReclaimRetry = 4 * time.Minute
+)
+
+// removeInstallation removes the payload, then the foundation, then the finalizer. Events of the works start the next pass after each
+// step.
+func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
+	if !slices.Contains(s.addon.Finalizers, api.FoundationFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	if s.foundation != nil && s.hasNoInstallation() {
+		return reconcile.Result{}, r.releaseFinalizer(ctx, s) // the probe goes with the add-on
+	}
+	if orphaned, err := s.isToBeOrphaned(); orphaned || err != nil {
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		return r.orphanInstallation(ctx, s)
+	}
+	if s.addon.Annotations[api.RemovalAllowedAnnotation] == "" {
+		return r.reportHeld(ctx, s) // the removal guard decides
+	}
+	if by := r.Pauses.PausedBy(s.addon); by != "" {
+		return reconcile.Result{}, r.reportPause(ctx, s, by)
+	}
+	if err := r.reportRemoval(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(s.payloads) > 0 {
+		return r.removePayloads(ctx, s)
+	}
+	if s.gate != nil {
+		if err := r.deleteWork(ctx, s.gate); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if s.foundation != nil {
+		return reconcile.Result{}, r.removeFoundation(ctx, s)
+	}
+	if s.gate != nil {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
+}
+
+// awaitsDeletionPolicy reports whether only CRDs and Namespace are left, and an administrator has to decide about both: the hub
+// does not know the resources of users. Nobody has to decide about objects that the cluster had before.
+func (s *scope) awaitsDeletionPolicy() bool {
+	return s.deletionPolicy == api.DeletionPolicyDelete &&
+		len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil && manifestwork.HasCreated(s.foundation)
+}
+
+// removeFoundation deletes the foundation, which keeps CRDs and Namespace unless the deletion policy says otherwise.
+func (r *Reconciler) removeFoundation(ctx context.Context, s *scope) error {
+	f := s.foundation
+	if s.awaitsDeletionPolicy() || f.DeletionTimestamp != nil {
+		return nil
+	}
+	changed, err := manifestwork.KeepCRDs(f)
+	if s.deletesUserResources() {
+		changed, err = manifestwork.OwningCreated(f)
+	}
+	if err != nil {
+		return err
+	}
+	if changed != nil {
+		if _, err := r.WorkClient.WorkV1().ManifestWorks(f.Namespace).Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("cannot tell ManifestWork \"%s/%s\" what to own: %w", f.Namespace, f.Name, err)
+		}
+		return nil
+	}
+	if s.awaitsAgentApply() {
+		return nil
+	}
+	if s.deletesUserResources() || s.deletionPolicy == api.DeletionPolicyDelete {
+		if err := r.noteKeptObjects(s); err != nil {
+			return err
+		}
+	}
+	return r.deleteWork(ctx, f)
+}
+
+// noteKeptObjects emits an Event with the objects that the cluster keeps although the deletion policy requests the deletion.
+func (r *Reconciler) noteKeptObjects(s *scope) error {
+	kept, err := manifestwork.NotCreated(s.foundation)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	note := fmt.Sprintf("Cluster %q keeps what it had before add-on %q, or what an older manager has not recorded: %s", s.namespace, s.addon.Name, delivery.Listed(kept))
+	r.Events.Eventf(s.addon, nil, corev1.EventTypeNormal, "Kept", "Remove", "%s", message.Shorten(note, message.MaxNote))
+	return nil
+}
+
+func (s *scope) deletesUserResources() bool {
+	return s.deletionPolicy == api.DeletionPolicyDeleteUserResources
+}
+
+// awaitsAgentApply reports whether the agent has not yet applied the foundation with its last delete option: the agent removes the
+// objects that the agent has applied as owner, whatever delete option the work has later.
+func (s *scope) awaitsAgentApply() bool {
+	if s.deletesUserResources() {
+		applied, _ := manifestwork.Applied(s.foundation)
+		return !applied && manifestwork.HasAgent(s.foundation)
+	}
+	return s.foundation.Annotations[api.KeptAnnotation] != "" && !manifestwork.IsDeletable(s.foundation)
+}
+
+// removePayloads takes the next step of the removal of every payload.
+func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Result, error) {
+	var result reconcile.Result
+	for _, p := range s.payloads {
+		removal, err := manifestwork.NextRemoval(p)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		log.FromContext(ctx).V(1).Info("removing payload", "work", p.Name, "step", removal.Step, "why", removal.Why)
+		switch removal.Step {
+		case manifestwork.StopWebhooks, manifestwork.Reclaim:
+			_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
+		case manifestwork.RetryReclaim:
+			result.RequeueAfter, err = r.retryReclaim(ctx, s.addon, p)
+		case manifestwork.Delete:
+			err = r.deleteWork(ctx, p)
+		case manifestwork.AwaitStop, manifestwork.AwaitReclaim, manifestwork.AwaitDelete:
+			// The next event of the work starts the next step.
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, fmt.Errorf("cannot remove ManifestWork \"%s/%s\" (%s): %w", p.Namespace, p.Name, removal.Step, err)
+		}
+	}
+	return result, nil
+}
+
+// retryReclaim makes the agent apply the work again, unless the pause after the last request is not over. retryReclaim returns the time
+// until the next pass.
+func (r *Reconciler) retryReclaim(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn, w *workv1.ManifestWork) (time.Duration, error) {
+	now := r.Clock.Now()
+	if last, ok := lastApplyRequest(w); ok {
+		if wait := last.Add(reclaimPause(a, last)).Sub(now); wait > 0 {
+			return min(wait, longestReclaimRetry), nil
+		}
+	}
+	return reclaimPause(a, now), requestApply(ctx, r.WorkClient, w, now)
+}
+
+// reclaimPause returns the pause after a request at the time: as long as the removal had lasted, so that each pause doubles the time
+// since the deletion without a count of the requests.
+func reclaimPause(a *addonv1beta1.ManagedClusterAddOn, request time.Time) time.Duration {
+	if a.DeletionTimestamp == nil {
+		return reclaimRetry
+	}
+	return min(max(request.Sub(a.DeletionTimestamp.Time), reclaimRetry), longestReclaimRetry)
+}
+
+func (r *Reconciler) deleteWork(ctx context.Context, w *workv1.ManifestWork) error {
+	if w.DeletionTimestamp != nil {
+		return nil
+	}
+	err := r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &w.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot delete ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+)
+
+// skippedApplyInterval is how long the work agent gets to apply a payload that the agent has observed, before a request to apply.
+const skippedApplyInterval = 30 * time.Second
+
+// skippedApply is a generation of a payload that the agent has observed and not applied, with the time since when the manager waits.
+type skippedApply struct {
+	generation int64
+	since      time.Time
+}
+
+// requestSkippedApplies makes the work agent apply the payloads that the agent skips, and returns the time until the next pass; 0
+// without such a payload. An agent skips a payload that was Complete when the payload changed, until a label changes.
+func (r *DriftReconciler) requestSkippedApplies(ctx context.Context, payloads []*workv1.ManifestWork) (time.Duration, error) {
+	var next time.Duration
+	for _, p := range payloads {
+		id, now := p.Namespace+"/"+p.Name, r.Clock.Now()
+		if !manifestwork.SkippedApply(p) {
+			r.skippedApplies.Delete(id)
+			continue
+		}
+		wait := r.skippedSince(id, p.Generation, now).Add(skippedApplyInterval).Sub(now)
+		if wait <= 0 {
+			if err := requestApply(ctx, r.WorkClient, p, now); err != nil {
+				return 0, fmt.Errorf("cannot label ManifestWork %q: %w", id, err)
+			}
+			log.FromContext(ctx).Info("asked the work agent to apply a payload that the agent has observed and not applied", "work", id)
+			r.skippedApplies.Store(id, skippedApply{p.Generation, now})
+			wait = skippedApplyInterval
+		}
+		if next == 0 || wait < next {
+			next = wait
+		}
+	}
+	return next, nil
+}
+
+// skippedSince returns the time since when the manager waits for the apply of a generation. A generation that the manager sees for
+// the first time gets the time now.
+func (r *DriftReconciler) skippedSince(id string, generation int64, now time.Time) time.Time {
+	if stored, ok := r.skippedApplies.Load(id); ok {
+		if s, ok := stored.(skippedApply); ok && s.generation == generation {
+			return s.since
+		}
+	}
+	r.skippedApplies.Store(id, skippedApply{generation, now})
+	return now
+}

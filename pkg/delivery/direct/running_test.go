@@ -1,0 +1,102 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package direct
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// TestRunningVersion holds that a version runs as soon as the workloads are rolled out and the Jobs complete, that the record
+// outlives the manager, and that the next version does not run before its Job.
+func TestRunningVersion(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	s.installs(t, render.Installed{Delivered: "1.23.0"})
+	s.edit("deployments/knative-serving/activator", func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
+	})
+	s.catchUp(t)
+	s.installs(t, render.Installed{Delivered: "1.23.0"})
+	s.edit("jobs/knative-serving/migrate", completed)
+	s.catchUp(t)
+	s.installs(t, render.Installed{Delivered: "1.23.0", Running: "1.23.0"})
+	s.settle(t, b)
+	s.restart()
+	s.installs(t, render.Installed{Delivered: "1.23.0", Running: "1.23.0"})
+
+	next := bundleOf(t, without("Job"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload = append(b.Payload, rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	})
+	s.settle(t, next)
+	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.23.0"})
+	s.edit("jobs/knative-serving/migrate-again", completed)
+	s.settle(t, next)
+	s.restart()
+	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.24.0"})
+}
+
+// installs holds which versions the installation has.
+func (s *site) installs(t *testing.T, want render.Installed) {
+	t.Helper()
+	if got, err := s.Installed(t.Context(), installed); got != want || err != nil {
+		t.Errorf("the versions are %+v (%v), want %+v", got, err, want)
+	}
+}
+
+// TestObserveInventory holds that the anchor alone tells what runs, also after a restart of the manager, and that nothing is written.
+func TestObserveInventory(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	if kept, err := s.ObserveInventory(t.Context(), installed); kept != nil || err != nil {
+		t.Errorf("nothing is installed, and the state is %+v (%v)", kept, err)
+	}
+	s.settle(t, b)
+	s.edit("deployments/knative-serving/activator", func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
+	})
+	s.catchUp(t)
+	s.observes(t, "Job knative-serving/migrate: it has not completed yet")
+	s.edit("jobs/knative-serving/migrate", completed)
+	s.settle(t, b)
+	s.observes(t)
+	s.restart()
+	s.observes(t)
+	s.edit("deployments/knative-serving/activator", func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration()}
+	})
+	s.catchUp(t)
+	s.observes(t, "Deployment knative-serving/activator: 0 of 1 pods are updated")
+}
+
+// observes holds what is not ready by the inventory.
+func (s *site) observes(t *testing.T, want ...string) {
+	t.Helper()
+	kept, err := s.ObserveInventory(t.Context(), installed)
+	if err != nil || kept == nil {
+		t.Fatalf("the state is %+v (%v)", kept, err)
+	}
+	if diff := cmp.Diff(want, kept.NotReady()); diff != "" || kept.Observation.Waiting != "" {
+		t.Errorf("waiting for %q, not ready (-want +got):\n%s", kept.Observation.Waiting, diff)
+	}
+}
+
+// TestRecordedRevision holds that the record of the delivered spec outlives the manager, and passes without a hash.
+func TestRecordedRevision(t *testing.T) {
+	s, b := newSite(t), bundleOf(t)
+	s.settle(t, b)
+	for _, hash := range []string{"h1", "", "h2"} {
+		if _, err := s.Sync(t.Context(), b, SyncOptions{Revision: hash}); err != nil {
+			t.Fatal(err)
+		}
+		s.restart()
+		want := map[string]string{"h1": "h1", "": "h1", "h2": "h2"}[hash]
+		if got, err := s.Installed(t.Context(), installed); got.Revision != want || err != nil {
+			t.Errorf("after %q the record is %q (%v)", hash, got.Revision, err)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package manifestwork
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Knative makes its Namespace the only owner of its webhook configurations, and the work agent deletes only owned objects:
+// a plain deletion of the payload leaves the configurations behind, with failurePolicy Fail and without a webhook to
+// answer. Therefore the webhooks stop first; then the agent applies again and becomes an owner again; then the work is
+// deleted. The spec and the status of a payload show its step at any time, without any other state.
+
+// RemovalStep is the next step in the removal of a payload.
+type RemovalStep string
+
+const (
+	// StopWebhooks means to write Removal.Payload, in which the webhooks' Deployments have no replicas.
+	StopWebhooks RemovalStep = "StopWebhooks"
+	// AwaitStop means to wait until the agent reports that the webhooks have no pods.
+	AwaitStop RemovalStep = "AwaitStop"
+	// Reclaim means to write Removal.Payload, without the webhooks' Deployments, so that the agent applies the rest again.
+	Reclaim RemovalStep = "Reclaim"
+	// AwaitReclaim means to wait until the agent reports its ownership of the webhook configurations.
+	AwaitReclaim RemovalStep = "AwaitReclaim"
+	// RetryReclaim means to make the agent apply again: another writer took the ownership after the agent had applied.
+	RetryReclaim RemovalStep = "RetryReclaim"
+	// Delete means to delete the work.
+	Delete RemovalStep = "Delete"
+	// AwaitDelete means to wait until the agent has removed all objects.
+	AwaitDelete RemovalStep = "AwaitDelete"
+)
+
+// Removal is the next step in the removal of a payload.
+type Removal struct {
+	Step RemovalStep
+	// Why names the event that the step waits for.
+	Why string
+	// Payload is the changed work for a step that writes.
+	Payload *workv1.ManifestWork
+}
+
+// NextRemoval determines the next step of the removal.
+func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
+	if payload.DeletionTimestamp != nil {
+		return Removal{Step: AwaitDelete, Why: DescribeDeletion(payload)}, nil
+	}
+	if !HasAgent(payload) {
+		return Removal{Step: Delete, Why: "the work agent never saw the work"}, nil
+	}
+	objects, err := manifestsOf(payload)
+	if err != nil {
+		return Removal{}, err
+	}
+	carried, mayComplete := carriedWebhooks(objects), hasCompleteRules(payload)
+	switch {
+	case len(carried) > 0 && mayComplete, slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.replicas != 0 }):
+		changed, err := withWebhooksStopped(payload, carried)
+		return Removal{Step: StopWebhooks, Why: "Knative's webhooks are being stopped", Payload: changed}, err
+	case len(carried) > 0:
+		if running := runningWebhooks(payload, carried); len(running) > 0 {
+			return Removal{Step: AwaitStop, Why: "waiting for Knative's webhooks to stop: " + strings.Join(running, ", ")}, nil
+		}
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, carried)}, nil
+	case !reportsOwners(payload) || payload.Spec.DeleteOption != nil || mayComplete:
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, nil)}, nil
+	}
+	return determineReclaim(payload), nil
+}
+
+// DescribeDeletion describes what the deletion of a work waits for. The work agent deletes all objects at once, waits as long as one
+// exists, and reports on the objects meanwhile.
+func DescribeDeletion(w *workv1.ManifestWork) string {
+	var left []string
+	for _, m := range w.Status.ResourceStatus.Manifests {
+		if isMissing(m) || keeps(w, m.ResourceMeta) {
+			continue
+		}
+		name := m.ResourceMeta.Name
+		if m.ResourceMeta.Namespace != "" {
+			name = m.ResourceMeta.Namespace + "/" + name
+		}
+		left = append(left, m.ResourceMeta.Kind+" "+name)
+	}
+	if len(left) == 0 {
+		return "the work agent removes the objects"
+	}
+	slices.Sort(left)
+	text := "waiting for these to be gone: " + delivery.Listed(left)
+	if holdsOthers(left) {
+		text += "; an object with a finalizer keeps its CustomResourceDefinition and its Namespace"
+	}
+	return text
+}
+
+// holdsOthers reports whether only objects are left that wait for the objects in them.
+func holdsOthers(left []string) bool {
+	return !slices.ContainsFunc(left, func(name string) bool {
+		return !strings.HasPrefix(name, "CustomResourceDefinition ") && !strings.HasPrefix(name, "Namespace ")
+	})
+}
+
+// keeps reports whether a deletion of the work keeps the object.
+func keeps(w *workv1.ManifestWork, object workv1.ManifestResourceMeta) bool {
+	switch o := w.Spec.DeleteOption; {
+	case o == nil:
+		return false
+	case o.PropagationPolicy == workv1.DeletePropagationPolicyTypeOrphan:
+		return true
+	case o.SelectivelyOrphan == nil:
+		return false
+	default:
+		return slices.Contains(o.SelectivelyOrphan.OrphaningRules, workv1.OrphaningRule{
+			Group: object.Group, Resource: object.Resource, Namespace: object.Namespace, Name: object.Name,
+		})
+	}
+}
+
+// carriedWebhook is the manifest of a Deployment in a payload whose pods answer Knative's webhooks.
+type carriedWebhook struct {
+	index    int
+	object   *unstructured.Unstructured
+	replicas int64 // -1 for an absent field
+}
+
+func manifestsOf(payload *workv1.ManifestWork) ([]*unstructured.Unstructured, error) {
+	objects := make([]*unstructured.Unstructured, len(payload.Spec.Workload.Manifests))
+	for i, m := range payload.Spec.Workload.Manifests {
+		objects[i] = &unstructured.Unstructured{}
+		if err := objects[i].UnmarshalJSON(m.Raw); err != nil {
+			return nil, fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, payload.Name, err)
+		}
+	}
+	return objects, nil
+}
+
+func carriedWebhooks(objects []*unstructured.Unstructured) []carriedWebhook {
+	var out []carriedWebhook
+	for _, w := range render.WorkloadsOf(objects) {
+		if !w.Webhook {
+			continue
+		}
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == w.Kind && o.GetNamespace() == w.Namespace && o.GetName() == w.Name
+		})
+		c := carriedWebhook{index: i, object: objects[i], replicas: -1}
+		if n, found, err := unstructured.NestedInt64(objects[i].Object, "spec", "replicas"); err == nil && found {
+			c.replicas = n
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b carriedWebhook) int { return a.index - b.index })
+	return out
+}
+
+// withWebhooksStopped returns the payload with zero replicas of the webhooks.
+func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook) (*workv1.ManifestWork, error) {
+	out := notOrphaned(payload)
+	for _, c := range carried {
+		if err := unstructured.SetNestedField(c.object.Object, int64(0), "spec", "replicas"); err != nil {
+			return nil, fmt.Errorf("cannot stop Deployment %q: %w", c.object.GetName(), err)
+		}
+		raw, err := json.Marshal(c.object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("cannot stop Deployment %q: %w", c.object.GetName(), err)
+		}
+		out.Spec.Workload.Manifests[c.index].Raw = raw
+	}
+	return out, nil
+}
+
+// payloadForReclaim returns the payload without its webhooks, in which the agent reports the owners of the webhook
+// configurations. Objects of a kind that the cluster does not serve leave the payload, too: one such object keeps the agent
+// from recording the ownership of all others.
+func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, carried []carriedWebhook) *workv1.ManifestWork {
+	out := notOrphaned(payload)
+	out.Spec.Workload.Manifests = nil
+	for i, m := range payload.Spec.Workload.Manifests {
+		isWebhook := slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.index == i })
+		if !isWebhook && !hasMissingKind(payload, objects[i]) {
+			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
+		}
+	}
+	if !reportsOwners(payload) {
+		out.Spec.ManifestConfigs = append(ownershipFeedback(), out.Spec.ManifestConfigs...)
+	}
+	for i := range out.Spec.ManifestConfigs { // the last matching entry decides how the agent observes
+		if isWebhookConfiguration(out.Spec.ManifestConfigs[i].ResourceIdentifier.Resource) {
+			out.Spec.ManifestConfigs[i].FeedbackScrapeType = workv1.FeedbackWatchType
+		}
+	}
+	return out
+}
+
+// hasMissingKind reports whether the agent could not apply the object because the cluster does not serve the kind.
+func hasMissingKind(payload *workv1.ManifestWork, u *unstructured.Unstructured) bool {
+	m := findManifest(payload, u)
+	if m == nil {
+		return false
+	}
+	c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)
+	return c != nil && c.Status == metav1.ConditionFalse && saysKindMissing(c.Message)
+}
+
+func reportsOwners(payload *workv1.ManifestWork) bool {
+	return slices.ContainsFunc(payload.Spec.ManifestConfigs, reportsOwner)
+}
+
+func reportsOwner(c workv1.ManifestConfigOption) bool {
+	return isWebhookConfiguration(c.ResourceIdentifier.Resource) && len(c.FeedbackRules) > 0
+}
+
+// runningWebhooks lists the webhooks that the agent has not reported as stopped.
+func runningWebhooks(payload *workv1.ManifestWork, carried []carriedWebhook) []string {
+	var out []string
+	for _, c := range carried {
+		m := findManifest(payload, c.object)
+		if m != nil && isMissing(*m) {
+			continue
+		}
+		if m != nil && isStopped(workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)) {
+			continue
+		}
+		out = append(out, c.object.GetNamespace()+"/"+c.object.GetName())
+	}
+	slices.Sort(out)
+	return out
+}
+
+func isStopped(s delivery.WorkloadState) bool {
+	return s.Generation > 0 && s.ObservedGeneration >= s.Generation && s.Desired == 0 && s.Total == 0
+}
+
+func findManifest(payload *workv1.ManifestWork, u *unstructured.Unstructured) *workv1.ManifestCondition {
+	manifests := payload.Status.ResourceStatus.Manifests
+	i := slices.IndexFunc(manifests, func(m workv1.ManifestCondition) bool {
+		return m.ResourceMeta.Kind == u.GetKind() && m.ResourceMeta.Namespace == u.GetNamespace() && m.ResourceMeta.Name == u.GetName()
+	})
+	if i < 0 {
+		return nil
+	}
+	return &manifests[i]
+}
+
+// ownerValue is the name under which the agent reports the AppliedManifestWorks that own a webhook configuration.
+const ownerValue = "AppliedManifestWorkOwner"
+
+func ownershipFeedback() []workv1.ManifestConfigOption {
+	var out []workv1.ManifestConfigOption
+	for _, k := range kindsWhere(func(k render.Kind) bool { return k.Stage == render.StageWebhook }) {
+		out = append(out, workv1.ManifestConfigOption{
+			ResourceIdentifier: resourceIdentifier(k.Group, k.Resource, "**"),
+			FeedbackScrapeType: workv1.FeedbackWatchType,
+			FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
+				{Name: ownerValue, Path: `.metadata.ownerReferences[?(@.kind=="AppliedManifestWork")].name`},
+			}}},
+		})
+	}
+	return out
+}
+
+func isWebhookConfiguration(resource string) bool {
+	return resource == "mutatingwebhookconfigurations" || resource == "validatingwebhookconfigurations"
+}
+
+// determineReclaim determines the step after a reclaim: Delete when the agent owns, and thus deletes, every existing
+// webhook configuration.
+func determineReclaim(payload *workv1.ManifestWork) Removal {
+	if !observedBy(payload, workv1.WorkApplied) || !observedBy(payload, workv1.WorkAvailable) {
+		return Removal{Step: AwaitReclaim, Why: "waiting for the work agent to apply the payload again and to report"}
+	}
+	var lost []string
+	for _, m := range payload.Status.ResourceStatus.Manifests {
+		if !isWebhookConfiguration(m.ResourceMeta.Resource) || isMissing(m) {
+			continue
+		}
+		if !slices.ContainsFunc(m.StatusFeedbacks.Values, func(v workv1.FeedbackValue) bool { return v.Name == ownerValue }) {
+			lost = append(lost, m.ResourceMeta.Name)
+		}
+	}
+	if len(lost) == 0 {
+		return Removal{Step: Delete, Why: "everything can be removed"}
+	}
+	slices.Sort(lost)
+	return Removal{Step: RetryReclaim, Why: "the work agent does not own yet: " + strings.Join(lost, ", ")}
+}
+
+// observedBy reports whether the condition is of the latest generation, with any status: a removal also removes a payload
+// that the agent could not apply.
+func observedBy(payload *workv1.ManifestWork, condition string) bool {
+	c := apimeta.FindStatusCondition(payload.Status.Conditions, condition)
+	return c != nil && c.ObservedGeneration == payload.Generation
+}

@@ -1,0 +1,304 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package manifestwork
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+const ns = "knative-serving"
+
+// webhookManifests are a webhook as Knative ships it: its configuration, the Service that this calls, and the Deployment
+// behind that; and a Deployment that has nothing to do with it.
+func webhookManifests() []map[string]any {
+	labels := map[string]any{"role": "webhook"}
+	return []map[string]any{
+		{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "webhook", "namespace": ns},
+			"spec": map[string]any{"selector": labels},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "webhook", "namespace": ns},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}}},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "controller", "namespace": ns},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"role": "controller"}}}},
+		},
+		{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": "config"},
+			"webhooks": []any{map[string]any{"name": "config", "clientConfig": map[string]any{"service": map[string]any{"name": "webhook", "namespace": ns}}}},
+		},
+	}
+}
+
+func payloadWork(t *testing.T, manifests []map[string]any) *workv1.ManifestWork {
+	t.Helper()
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "payload", Generation: 1, Finalizers: []string{workv1.ManifestWorkFinalizer}}}
+	for _, m := range manifests {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+	}
+	w.Spec.ManifestConfigs = PayloadConfigs()
+	return w
+}
+
+// next is the step of a payload, which it fails the test to have an error.
+func next(t *testing.T, w *workv1.ManifestWork) Removal {
+	t.Helper()
+	r, err := NextRemoval(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// report is the agent's status of the present generation.
+func report(w *workv1.ManifestWork, manifests ...workv1.ManifestCondition) {
+	w.Status.Conditions = []metav1.Condition{
+		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation},
+		{Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation},
+	}
+	w.Status.ResourceStatus.Manifests = manifests
+}
+
+func deploymentStatus(values map[string]int64, conditions ...metav1.Condition) workv1.ManifestCondition {
+	m := workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Resource: "deployments", Namespace: ns, Name: "webhook"},
+		Conditions:   conditions,
+	}
+	for name, v := range values {
+		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{
+			Name: name, Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(v)},
+		})
+	}
+	return m
+}
+
+func configurationStatus(owned bool, conditions ...metav1.Condition) workv1.ManifestCondition {
+	m := workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ValidatingWebhookConfiguration", Resource: "validatingwebhookconfigurations", Name: "config"},
+		Conditions:   conditions,
+	}
+	if owned {
+		m.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: ownerValue}}
+	}
+	return m
+}
+
+var gone = metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable"}
+
+// TestRemoval walks a payload through its removal as the hub would see it.
+func TestRemoval(t *testing.T) {
+	w := payloadWork(t, webhookManifests())
+	r := next(t, w)
+	if r.Step != StopWebhooks {
+		t.Fatalf("first step is %s (%s), want %s", r.Step, r.Why, StopWebhooks)
+	}
+	w = r.Payload
+	w.Generation++
+	if diff := cmp.Diff([]int64{-1, 0, -1, -1}, replicasOf(t, w)); diff != "" {
+		t.Errorf("only the webhook is stopped: replicas (-want +got):\n%s", diff)
+	}
+
+	for name, values := range map[string]map[string]int64{
+		"nothing reported": {},
+		"not observed":     {generationValue: 2, observedValue: 1},
+		"pods left":        {generationValue: 2, observedValue: 2, totalValue: 1},
+		"scaled up again":  {generationValue: 3, observedValue: 3, desiredValue: 1},
+	} {
+		report(w, deploymentStatus(values))
+		if r := next(t, w); r.Step != AwaitStop {
+			t.Errorf("%s: step is %s (%s), want %s", name, r.Step, r.Why, AwaitStop)
+		}
+	}
+	report(w, deploymentStatus(nil, gone))
+	if r := next(t, w); r.Step != Reclaim {
+		t.Errorf("a Deployment that is gone has stopped, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, deploymentStatus(map[string]int64{generationValue: 2, observedValue: 2}))
+	r = next(t, w)
+	if r.Step != Reclaim {
+		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
+	}
+	w = r.Payload
+	w.Generation++
+	if got := len(w.Spec.Workload.Manifests); got != 3 {
+		t.Errorf("%d manifests are left, want all but the webhook's Deployment", got)
+	}
+
+	if r := next(t, w); r.Step != AwaitReclaim {
+		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(false))
+	if r := next(t, w); r.Step != RetryReclaim {
+		t.Errorf("the agent does not own the configuration, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(false, gone))
+	if r := next(t, w); r.Step != Delete {
+		t.Errorf("nobody needs to own a configuration that is gone, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(true))
+	if r := next(t, w); r.Step != Delete {
+		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+	}
+	now := metav1.Now()
+	w.DeletionTimestamp = &now
+	if r := next(t, w); r.Step != AwaitDelete {
+		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, AwaitDelete)
+	}
+}
+
+func TestRemovalShortcuts(t *testing.T) {
+	t.Run("a work that the agent never saw is deleted", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests())
+		w.Finalizers = nil
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("a payload without webhooks asks for owners once and goes", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[2:3])
+		r := next(t, w)
+		if r.Step != Reclaim {
+			t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
+		}
+		w = r.Payload
+		report(w)
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("what cannot be applied does not keep the rest from being removed", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[3:])
+		w = next(t, w).Payload
+		report(w, configurationStatus(true))
+		w.Status.Conditions[0].Status = metav1.ConditionFalse
+		if r := next(t, w); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+	t.Run("an object whose kind the cluster does not know leaves the work", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests()[2:])
+		report(w, workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Namespace: ns, Name: "controller"},
+			Conditions: []metav1.Condition{{
+				Type: workv1.ManifestApplied, Status: metav1.ConditionFalse, Message: `the server doesn't have a resource type "Deployment"`,
+			}},
+		})
+		r := next(t, w)
+		if r.Step != Reclaim || len(r.Payload.Spec.Workload.Manifests) != 1 {
+			t.Errorf("step is %s with %d manifests, want %s with the other one", r.Step, len(r.Payload.Spec.Workload.Manifests), Reclaim)
+		}
+	})
+	t.Run("a manifest that is no object is an error", func(t *testing.T) {
+		w := payloadWork(t, webhookManifests())
+		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)
+		if r, err := NextRemoval(w); err == nil {
+			t.Errorf("step is %s, want an error", r.Step)
+		}
+	})
+}
+
+// TestRemovalOfGivenUp holds that the agent owns again what an add-on before had given up.
+func TestRemovalOfGivenUp(t *testing.T) {
+	t.Run("a whole payload", func(t *testing.T) {
+		w := Orphaned(payloadWork(t, webhookManifests()))
+		w = next(t, w).Payload
+		if IsOrphaned(w) || w.Spec.DeleteOption != nil {
+			t.Errorf("with webhooks stopped it is still given up: %v, %v", w.Annotations, w.Spec.DeleteOption)
+		}
+	})
+	t.Run("a payload on its way out", func(t *testing.T) {
+		w := Orphaned(next(t, payloadWork(t, webhookManifests()[3:])).Payload)
+		configs := len(w.Spec.ManifestConfigs)
+		report(w, configurationStatus(false))
+		r := next(t, w)
+		if r.Step != Reclaim {
+			t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
+		}
+		if IsOrphaned(r.Payload) || r.Payload.Spec.DeleteOption != nil || len(r.Payload.Spec.ManifestConfigs) != configs {
+			t.Errorf("it is still given up: %v", r.Payload)
+		}
+		report(r.Payload, configurationStatus(true))
+		if r := next(t, r.Payload); r.Step != Delete {
+			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+		}
+	})
+}
+
+func replicasOf(t *testing.T, w *workv1.ManifestWork) []int64 {
+	t.Helper()
+	var out []int64
+	for _, m := range w.Spec.Workload.Manifests {
+		var o struct{ Spec struct{ Replicas *int64 } }
+		if err := json.Unmarshal(m.Raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Spec.Replicas == nil {
+			out = append(out, -1)
+			continue
+		}
+		out = append(out, *o.Spec.Replicas)
+	}
+	return out
+}
+
+func TestDescribeDeletion(t *testing.T) {
+	object := func(kind, resource, namespace, name string, gone bool) workv1.ManifestCondition {
+		c := metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, Reason: "ResourceAvailable"}
+		if gone {
+			c.Status, c.Reason = metav1.ConditionFalse, "ResourceNotAvailable"
+		}
+		return workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: kind, Resource: resource, Namespace: namespace, Name: name}, Conditions: []metav1.Condition{c},
+		}
+	}
+	crd := object("CustomResourceDefinition", "customresourcedefinitions", "", "services.serving.knative.dev", false)
+	namespace := object("Namespace", "namespaces", "", ns, false)
+	keepNamespace := keepOption([]workv1.OrphaningRule{{Resource: "namespaces", Name: ns}})
+	for name, tc := range map[string]struct {
+		objects []workv1.ManifestCondition
+		option  *workv1.DeleteOption
+		want    string
+	}{
+		"an agent that reports nothing": {want: "the work agent removes the objects"},
+		"objects that are gone": {
+			objects: []workv1.ManifestCondition{object("ConfigMap", "configmaps", ns, "config", true)}, want: "the work agent removes the objects",
+		},
+		"objects that exist are sorted": {
+			objects: []workv1.ManifestCondition{crd, object("ConfigMap", "configmaps", ns, "config", false)},
+			want:    "waiting for these to be gone: ConfigMap knative-serving/config, CustomResourceDefinition services.serving.knative.dev",
+		},
+		"only a CRD and a Namespace are left": {
+			objects: []workv1.ManifestCondition{namespace, crd},
+			want: "waiting for these to be gone: CustomResourceDefinition services.serving.knative.dev, Namespace knative-serving" +
+				"; an object with a finalizer keeps its CustomResourceDefinition and its Namespace",
+		},
+		"an object that the work keeps": {
+			objects: []workv1.ManifestCondition{namespace}, option: keepNamespace, want: "the work agent removes the objects",
+		},
+		"a work that keeps all objects": {
+			objects: []workv1.ManifestCondition{namespace, crd}, want: "the work agent removes the objects",
+			option: &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &workv1.ManifestWork{Spec: workv1.ManifestWorkSpec{DeleteOption: tc.option}}
+			w.Status.ResourceStatus.Manifests = tc.objects
+			if diff := cmp.Diff(tc.want, DescribeDeletion(w)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

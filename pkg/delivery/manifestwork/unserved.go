@@ -1,0 +1,96 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package manifestwork
+
+import (
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// OCM's work agent applies every object that it can, but records what it applied only when the cluster serves the kinds of all
+// objects of the work. An object that leaves such a work before the agent has recorded the object stays on the cluster until the
+// work is deleted. Therefore the objects leave in a second write, after a payload without unserved kinds.
+
+// NextPayload returns the objects of the next write of the payload: those of Payload, or, while the present payloads have objects
+// of unserved kinds and other objects that the bundle lacks, the objects of both that the cluster serves. Callers must not change
+// the objects.
+func NextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) ([]runtime.Object, error) {
+	desired := Payload(b, foundation)
+	unserved := listUnservedKinds(payloads)
+	if len(unserved) == 0 {
+		return desired, nil
+	}
+	leaving, err := listLeaving(payloads, b, foundation, unserved)
+	if err != nil || len(leaving) == 0 {
+		return desired, err
+	}
+	// The payload is of no bundle, and has no bundle's mark.
+	out := slices.DeleteFunc(desired[:len(desired)-1], func(o runtime.Object) bool { return isOfKind(o, unserved) })
+	return append(out, leaving...), nil
+}
+
+// listUnservedKinds returns the kinds that the cluster of the payloads does not serve, according to the agent's last report.
+func listUnservedKinds(payloads []*workv1.ManifestWork) []schema.GroupKind {
+	var out []schema.GroupKind
+	for _, p := range payloads {
+		for _, m := range p.Status.ResourceStatus.Manifests {
+			if c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestApplied); c != nil && saysKindMissing(c.Message) {
+				out = append(out, schema.GroupKind{Group: m.ResourceMeta.Group, Kind: m.ResourceMeta.Kind})
+			}
+		}
+	}
+	return out
+}
+
+// listLeaving returns the objects of the payloads that the bundle lacks, without objects of unserved kinds, bundle marks, and Jobs
+// that the foundation records as removed.
+func listLeaving(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork, unserved []schema.GroupKind) ([]runtime.Object, error) {
+	staying := map[objectKey]struct{}{}
+	for o := range payloadObjects(b, foundation) {
+		staying[keyOf(o.Unstructured)] = struct{}{}
+	}
+	removedJobs := FinishedJobs(foundation)
+	var out []runtime.Object
+	for _, p := range payloads {
+		objects, err := manifestsOf(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			_, stays := staying[keyOf(o)]
+			isRemovedJob := o.GetKind() == "Job" && slices.Contains(removedJobs, jobName(o.GetNamespace(), o.GetName()))
+			if !stays && !isRemovedJob && !isOfKind(o, unserved) && !isBundleMark(b.Component, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// objectKey identifies an object on a cluster.
+type objectKey struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func keyOf(o *unstructured.Unstructured) objectKey {
+	return objectKey{o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()}
+}
+
+func isOfKind(o runtime.Object, kinds []schema.GroupKind) bool {
+	return slices.Contains(kinds, o.GetObjectKind().GroupVersionKind().GroupKind())
+}
+
+func isBundleMark(c api.Component, o *unstructured.Unstructured) bool {
+	return o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), markPrefix(c))
+}

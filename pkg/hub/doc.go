@@ -1,0 +1,13 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Package hub holds the clients, the caches and the indexes of the hub, and writes objects of the hub.
+//
+// Contract:
+//   - Every cache exists once. addon-framework and all controllers read the same caches.
+//   - Start returns after every cache is full. The one exception are ClusterProfiles, a kind that a hub need not serve.
+//   - A cache holds only objects that the add-on needs, without metadata.managedFields.
+//   - Patch sends only the fields that differ, with the resource version of the cached object: the API server refuses a
+//     patch of an object that has changed.
+//   - The package decides nothing, and imports neither a controller nor package target: a reader adds the indexes that the
+//     reader needs before Start.
+package hub

@@ -1,0 +1,159 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"open-cluster-management.io/addon-framework/pkg/index"
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
+	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// resync is the interval at which informers send every object to their handlers again. The resync is a safety net: every
+// change is an event.
+const resync = 10 * time.Minute
+
+// stripManagedFields removes metadata.managedFields, which no reader of the caches needs.
+var stripManagedFields = crcache.TransformStripManagedFields() //nolint:gochecknoglobals // a constant function
+
+// Hub holds the clients and the caches of a hub. The methods in caches.go return the caches.
+type Hub struct {
+	Clients Clients
+
+	addOns   addoninformers.SharedInformerFactory
+	clusters clusterinformers.SharedInformerFactory
+	configs  dynamicinformer.DynamicSharedInformerFactory
+	// payloads selects works with OCM's add-on label and without api.FoundationLabel, foundations selects works with
+	// api.FoundationLabel. The two are apart because addon-framework deletes each work of its informer that the framework did
+	// not create.
+	payloads, foundations workinformers.SharedInformerFactory
+	// revisions selects ControllerRevisions with api.RevisionLabel: a hub has many others.
+	revisions kubeinformers.SharedInformerFactory
+	// scores selects AddOnPlacementScores with the name api.ScoresName: other programs score clusters too.
+	scores   clusterinformers.SharedInformerFactory
+	profiles *ClusterProfiles
+	operator *KnativeOperator
+}
+
+// NewForConfig creates the clients and the caches; Start fills the caches. operatorNamespace is the namespace in which a
+// Deployment knative-operator is the Knative Operator.
+func NewForConfig(config *rest.Config, operatorNamespace string) (*Hub, error) {
+	clients, err := NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	return NewForClients(clients, operatorNamespace)
+}
+
+// NewForClients creates the caches of the clients; Start fills the caches.
+func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
+	components := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
+	h := &Hub{
+		Clients: clients,
+		addOns: addoninformers.NewSharedInformerFactoryWithOptions(clients.AddOns, resync,
+			addoninformers.WithTransform(stripManagedFields)),
+		clusters: clusterinformers.NewSharedInformerFactoryWithOptions(clients.Clusters, resync,
+			clusterinformers.WithTransform(stripManagedFields)),
+		configs: dynamicinformer.NewDynamicSharedInformerFactory(clients.Configs, resync),
+		payloads: workinformers.NewSharedInformerFactoryWithOptions(clients.Works, resync,
+			workinformers.WithTweakListOptions(selectLabels(addonv1beta1.AddonLabelKey+" "+components+",!"+api.FoundationLabel)),
+			workinformers.WithTransform(stripManagedFields)),
+		foundations: workinformers.NewSharedInformerFactoryWithOptions(clients.Works, resync,
+			workinformers.WithTweakListOptions(selectLabels(api.FoundationLabel+" "+components)),
+			workinformers.WithTransform(stripManagedFields)),
+		revisions: kubeinformers.NewSharedInformerFactoryWithOptions(clients.Kube, resync,
+			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" "+components)),
+			kubeinformers.WithTransform(stripManagedFields)),
+		scores: clusterinformers.NewSharedInformerFactoryWithOptions(clients.Clusters, resync,
+			clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + api.ScoresName }),
+			clusterinformers.WithTransform(stripManagedFields)),
+		profiles: newClusterProfiles(clients.Profiles),
+		operator: newKnativeOperator(clients.Kube, operatorNamespace),
+	}
+	return h, h.addIndexers()
+}
+
+func selectLabels(selector string) func(*metav1.ListOptions) {
+	return func(o *metav1.ListOptions) { o.LabelSelector = selector }
+}
+
+// addIndexers adds the indexes that addon-framework and pkg/revision read. Other readers add their indexes before Start.
+func (h *Hub) addIndexers() error {
+	return errors.Join(
+		h.ControllerRevisions().Informer().AddIndexers(revision.Indexers()),
+		h.Payloads().Informer().AddIndexers(cache.Indexers{
+			index.ManifestWorkByAddon:           index.IndexManifestWorkByAddon,
+			index.ManifestWorkByHostedAddon:     index.IndexManifestWorkByHostedAddon,
+			index.ManifestWorkHookByHostedAddon: index.IndexManifestWorkHookByHostedAddon,
+		}),
+		h.ManagedClusterAddOns().Informer().AddIndexers(cache.Indexers{
+			index.ManagedClusterAddonByNamespace: index.IndexManagedClusterAddonByNamespace,
+			index.AddonByConfig:                  index.IndexAddonByConfig,
+		}),
+		h.ClusterManagementAddOns().Informer().AddIndexers(cache.Indexers{
+			index.ClusterManagementAddonByConfig: index.IndexClusterManagementAddonByConfig,
+		}),
+	)
+}
+
+// Start fills the caches and returns when all caches are full: a reader of an empty cache would take every object for deleted.
+func (h *Hub) Start(ctx context.Context) error {
+	synced := h.listSynced() // requests the informers from the factories, which start only requested informers
+	profilesSynced, err := h.profiles.start(ctx)
+	if err != nil {
+		return err
+	}
+	if profilesSynced != nil {
+		synced["clusterprofiles.multicluster.x-k8s.io"] = profilesSynced
+	}
+	h.operator.start(ctx)
+	h.revisions.Start(ctx.Done())
+	h.addOns.Start(ctx.Done())
+	h.clusters.Start(ctx.Done())
+	h.scores.Start(ctx.Done())
+	h.configs.Start(ctx.Done())
+	h.payloads.Start(ctx.Done())
+	h.foundations.Start(ctx.Done())
+
+	return awaitSync(ctx, synced, syncWarning)
+}
+
+// listSynced returns HasSynced of each cache except ClusterProfiles, by the name that the log gives the cache.
+func (h *Hub) listSynced() map[string]cache.InformerSynced {
+	out := map[string]cache.InformerSynced{
+		"controllerrevisions.apps (ours)":                              h.ControllerRevisions().Informer().HasSynced,
+		"deployments.apps (the Knative Operator's)":                    h.operator.Informer().HasSynced,
+		"managedclustersetbindings.cluster.open-cluster-management.io": h.ManagedClusterSetBindings().Informer().HasSynced,
+		"addonplacementscores.cluster.open-cluster-management.io":      h.AddOnPlacementScores().Informer().HasSynced,
+		"placements.cluster.open-cluster-management.io":                h.Placements().Informer().HasSynced,
+		"placementdecisions.cluster.open-cluster-management.io":        h.PlacementDecisions().Informer().HasSynced,
+		"managedclustersets.cluster.open-cluster-management.io":        h.ManagedClusterSets().Informer().HasSynced,
+		"managedclusteraddons.addon.open-cluster-management.io":        h.ManagedClusterAddOns().Informer().HasSynced,
+		"clustermanagementaddons.addon.open-cluster-management.io":     h.ClusterManagementAddOns().Informer().HasSynced,
+		"managedclusters.cluster.open-cluster-management.io":           h.ManagedClusters().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io":                h.Payloads().Informer().HasSynced,
+		"manifestworks.work.open-cluster-management.io (ours)":         h.Foundations().Informer().HasSynced,
+	}
+	out[utils.AddOnDeploymentConfigGVR.GroupResource().String()] = h.AddOnDeploymentConfigs().Informer().HasSynced
+	for _, c := range api.Components() {
+		out[schema.GroupResource{Group: api.Group, Resource: c.Resource().Resource}.String()] = h.Configs(c).Informer().HasSynced
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package hub
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	profilefake "sigs.k8s.io/cluster-inventory-api/client/clientset/versioned/fake"
+
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
+	clusterfake "open-cluster-management.io/api/client/cluster/clientset/versioned/fake"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// newFakeClients returns clients of a hub with one add-on that refers to KnativeServing knative-serving/knative-serving.
+func newFakeClients() Clients {
+	gvr := api.Serving.Resource()
+	listKinds := map[schema.GroupVersionResource]string{utils.AddOnDeploymentConfigGVR: "AddOnDeploymentConfigList"}
+	for _, c := range api.Components() {
+		listKinds[c.Resource()] = c.Kind() + "List"
+	}
+	addOn := &addonv1beta1.ManagedClusterAddOn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: api.Serving.AddOnName(), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a"}}},
+		Status: addonv1beta1.ManagedClusterAddOnStatus{ConfigReferences: []addonv1beta1.ConfigReference{{
+			ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource},
+			DesiredConfig: &addonv1beta1.ConfigSpecHash{
+				ConfigReferent: addonv1beta1.ConfigReferent{Namespace: "knative-serving", Name: "knative-serving"}, SpecHash: "h1",
+			},
+		}}},
+	}
+	return Clients{
+		AddOns: addonfake.NewSimpleClientset(addOn), Clusters: clusterfake.NewSimpleClientset(),
+		Configs:  dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds),
+		Kube:     kubefake.NewClientset(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultOperatorNamespace, Name: operatorName}}),
+		Profiles: profilefake.NewSimpleClientset(), Works: workfake.NewSimpleClientset(),
+	}
+}
+
+// TestHubStart holds that every cache is full after Start, and that no cache holds managed fields.
+func TestHubStart(t *testing.T) {
+	clients := newFakeClients()
+	h, err := NewForClients(clients, DefaultOperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, synced := range h.listSynced() {
+		if !synced() {
+			t.Errorf("the cache of %s is not full", name)
+		}
+	}
+	addOn, err := h.ManagedClusterAddOns().Lister().ManagedClusterAddOns("c1").Get(api.Serving.AddOnName())
+	if err != nil || len(addOn.ManagedFields) > 0 {
+		t.Errorf("the cached add-on is %v (error %v)", addOn, err)
+	}
+	if h.KnativeOperator().Present() == "" {
+		t.Error("the Knative Operator is not found")
+	}
+	checkReferences(t, h.Configuration(api.Serving))
+}
+
+// TestLocalHubStart holds that every cache is full after Start, and that only namespaced kinds of the usual namespaces are listed.
+func TestLocalHubStart(t *testing.T) {
+	clients := newFakeClients()
+	h, err := NewLocalForClients(clients, DefaultOperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkReferences(t, h.Configuration(api.Serving))
+	fake, ok := clients.Configs.(*dynamicfake.FakeDynamicClient)
+	if !ok {
+		t.Fatal("not a fake")
+	}
+	var namespaces []string
+	for _, action := range fake.Actions() {
+		if list, ok := action.(clienttesting.ListAction); ok {
+			namespaces = append(namespaces, list.GetNamespace())
+		}
+	}
+	slices.Sort(namespaces)
+	if want := []string{"knative-eventing", "knative-serving"}; !slices.Equal(namespaces, want) {
+		t.Errorf("resources of namespaces %q are listed, want %q", namespaces, want)
+	}
+}
+
+// checkReferences fails the test unless the add-on's reference is found, which needs addon-framework's index of add-ons.
+func checkReferences(t *testing.T, c Configuration) {
+	t.Helper()
+	referred, err := c.References.Of(c.Component, types.NamespacedName{Namespace: "knative-serving", Name: "knative-serving"})
+	if err != nil || !referred.Named["h1"] {
+		t.Errorf("the references are %v with error %v", referred, err)
+	}
+}

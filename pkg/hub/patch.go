@@ -1,0 +1,84 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package hub
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"open-cluster-management.io/sdk-go/pkg/patcher"
+)
+
+// Patch writes the fields that change changes in a copy of read, and returns the stored object. A
+// subresource such as "status" takes only fields of that subresource. The error is a Conflict when the object has changed since
+// read was read, so that a list, such as the finalizers, loses no entry of another writer. Where change changes nothing, Patch
+// sends no request and returns read. c is a client of the object's kind and namespace.
+func Patch[T client.Object](ctx context.Context, c patcher.PatchClient[T], read T, change func(T), subresources ...string) (T, error) {
+	if read.GetResourceVersion() == "" {
+		var none T
+		return none, fmt.Errorf("cannot patch %s: the object was not read from the hub", describeObject(read))
+	}
+	return sendPatch(ctx, c, difference[T]{read, change, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})}, subresources)
+}
+
+// PatchUnlocked is Patch without the Conflict: another writer's change between the read and the write stays, unless both writers
+// change one field. PatchUnlocked is for a label or an annotation whose new value does not depend on the object, on objects that
+// agents change all the time. No list may change, since the patch replaces the whole list; no key may be removed, since a patch
+// that removes the last key removes keys of other writers too.
+func PatchUnlocked[T client.Object](ctx context.Context, c patcher.PatchClient[T], read T, change func(T)) (T, error) {
+	return sendPatch(ctx, c, difference[T]{read, change, client.MergeFrom(read)}, nil)
+}
+
+// difference is a change of an object, with the patch that encodes the change.
+type difference[T client.Object] struct {
+	read   T
+	change func(T)
+	patch  client.Patch
+}
+
+func sendPatch[T client.Object](ctx context.Context, c patcher.PatchClient[T], d difference[T], subresources []string) (T, error) {
+	var none T
+	desired, ok := d.read.DeepCopyObject().(T)
+	if !ok {
+		return none, fmt.Errorf("cannot copy %s", describeObject(d.read))
+	}
+	d.change(desired)
+	if reflect.DeepEqual(d.read, desired) { // costs less than the encoding, in most passes of a controller
+		return d.read, nil
+	}
+	fields, err := client.MergeFrom(d.read).Data(desired) // a locked patch always has the resource version
+	if err != nil {
+		return none, fmt.Errorf("cannot encode a patch of %s: %w", describeObject(d.read), err)
+	}
+	if string(fields) == "{}" {
+		return d.read, nil
+	}
+	data, err := d.patch.Data(desired)
+	if err != nil {
+		return none, fmt.Errorf("cannot encode a patch of %s: %w", describeObject(d.read), err)
+	}
+	stored, err := c.Patch(ctx, d.read.GetName(), types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		return none, fmt.Errorf("cannot patch %s: %w", describeObject(d.read), err)
+	}
+	return stored, nil
+}
+
+// describeObject returns the kind, the namespace and the name of an object. An object of a typed cache has no kind, but the Go
+// type has the same name.
+func describeObject(o client.Object) string {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = reflect.TypeOf(o).Elem().Name()
+	}
+	name := o.GetName()
+	if namespace := o.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return fmt.Sprintf("%s %q", kind, name)
+}

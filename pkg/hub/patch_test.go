@@ -1,0 +1,223 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package hub
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// objectServer is an API server with one object. It merges patches under a lock, and refuses a patch with another resource
+// version than the object's, as the API server does.
+type objectServer struct {
+	mu      sync.Mutex
+	object  []byte
+	patches []string
+}
+
+func (s *objectServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodPatch {
+		patch, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.patches = append(s.patches, path.Base(r.URL.Path)+" "+string(patch))
+		if status := s.merge(patch); status != nil {
+			w.WriteHeader(int(status.Code))
+			_ = json.NewEncoder(w).Encode(status)
+			return
+		}
+	}
+	_, _ = w.Write(s.object)
+}
+
+func (s *objectServer) merge(patch []byte) *metav1.Status {
+	var have, changed metav1.PartialObjectMetadata
+	merged, err := jsonpatch.MergePatch(s.object, patch)
+	for _, err := range []error{err, json.Unmarshal(s.object, &have), json.Unmarshal(patch, &changed)} {
+		if err != nil {
+			return &apierrors.NewBadRequest(err.Error()).ErrStatus
+		}
+	}
+	if asked := changed.ResourceVersion; asked != "" && asked != have.ResourceVersion {
+		return &apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, have.Name, io.ErrUnexpectedEOF).ErrStatus
+	}
+	var object map[string]any
+	if err := json.Unmarshal(merged, &object); err != nil {
+		return &apierrors.NewBadRequest(err.Error()).ErrStatus
+	}
+	version, _ := strconv.Atoi(have.ResourceVersion)
+	_ = unstructured.SetNestedField(object, strconv.Itoa(version+1), "metadata", "resourceVersion")
+	s.object, _ = json.Marshal(object)
+	return nil
+}
+
+// newAddOnServer serves one ManagedClusterAddOn, and returns a client of its namespace.
+func newAddOnServer(t *testing.T) (*objectServer, addonclient.ManagedClusterAddOnInterface) {
+	t.Helper()
+	object, err := json.Marshal(&addonv1beta1.ManagedClusterAddOn{
+		TypeMeta: metav1.TypeMeta{APIVersion: addonv1beta1.GroupVersion.String(), Kind: "ManagedClusterAddOn"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "c1", Name: "knative-serving", ResourceVersion: "7", UID: "u1", Finalizers: []string{"theirs"}, Labels: map[string]string{"a": "b"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &objectServer{object: object}
+	http := httptest.NewServer(server)
+	t.Cleanup(http.Close)
+	client, err := addonclient.NewForConfig(&rest.Config{Host: http.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, client.ManagedClusterAddOns("c1")
+}
+
+// TestPatchWrites holds which fields a patch has: those that differ, with the resource version.
+func TestPatchWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason   string
+		change   func(*addonv1beta1.ManagedClusterAddOn)
+		resource []string
+		want     string
+	}{
+		"a finalizer":  {"The list replaces the list, so the lock is needed.", func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, "ours") }, nil, `knative-serving {"metadata":{"finalizers":["theirs","ours"],"resourceVersion":"7"}}`},
+		"no finalizer": {"Null removes the list.", func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.RemoveFinalizer(a, "theirs") }, nil, `knative-serving {"metadata":{"finalizers":null,"resourceVersion":"7"}}`},
+		"an annotation": {"The other labels are not written.", func(a *addonv1beta1.ManagedClusterAddOn) {
+			a.Annotations = map[string]string{"x": "y"}
+			delete(a.Labels, "a")
+		}, nil, `knative-serving {"metadata":{"annotations":{"x":"y"},"labels":null,"resourceVersion":"7"}}`},
+		"the status": {"It is a subresource.", func(a *addonv1beta1.ManagedClusterAddOn) { a.Status.Namespace = "ns" }, []string{"status"}, `status {"metadata":{"resourceVersion":"7"},"status":{"namespace":"ns"}}`},
+		"nothing":    {"There is no request.", func(*addonv1beta1.ManagedClusterAddOn) {}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, addOns := newAddOnServer(t)
+			read, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := Patch(t.Context(), addOns, read, tc.change, tc.resource...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(server.patches, "\n")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if wrote := stored.ResourceVersion != read.ResourceVersion; wrote != (tc.want != "") {
+				t.Errorf("the returned object has resource version %s", stored.ResourceVersion)
+			}
+		})
+	}
+}
+
+// TestPatchRefusesStale holds that a patch of an object that has changed is a Conflict and writes nothing.
+func TestPatchRefusesStale(t *testing.T) {
+	server, addOns := newAddOnServer(t)
+	read, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, "first") }
+	second := func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, "second") }
+	if _, err := Patch(t.Context(), addOns, read, first); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Patch(t.Context(), addOns, read, second)
+	if !apierrors.IsConflict(err) || !strings.HasPrefix(err.Error(), `cannot patch ManagedClusterAddOn "c1/knative-serving": `) {
+		t.Errorf("the error is %v, want a Conflict with the object's name", err)
+	}
+	if got := string(server.object); !strings.Contains(got, `"finalizers":["theirs","first"]`) {
+		t.Errorf("the object is %s", got)
+	}
+	read.ResourceVersion = ""
+	if _, err := Patch(t.Context(), addOns, read, second); err == nil {
+		t.Error("a patch of an object without a resource version would have no lock")
+	}
+}
+
+// TestPatchRace holds that writers of one list who read again after a Conflict lose no entry of each other.
+func TestPatchRace(t *testing.T) {
+	_, addOns := newAddOnServer(t)
+	const writers = 8
+	want := []string{"theirs"}
+	var all sync.WaitGroup
+	for i := range writers {
+		finalizer := fmt.Sprintf("writer-%d", i)
+		want = append(want, finalizer)
+		all.Go(func() {
+			for {
+				read, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = Patch(t.Context(), addOns, read, func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, finalizer) })
+				if apierrors.IsConflict(err) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		})
+	}
+	all.Wait()
+	got, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got.Finalizers)
+	if diff := cmp.Diff(want, got.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}
+
+// TestPatchUnlocked holds that an unlocked patch of a label passes over another writer's change, and keeps the change.
+func TestPatchUnlocked(t *testing.T) {
+	server, addOns := newAddOnServer(t)
+	read, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := func(a *addonv1beta1.ManagedClusterAddOn) { a.Annotations = map[string]string{"x": "y"} }
+	desired := func(a *addonv1beta1.ManagedClusterAddOn) { a.Labels[api.RepairLabel] = "1" }
+	if _, err := Patch(t.Context(), addOns, read, other); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := PatchUnlocked(t.Context(), addOns, read, desired)
+	if err != nil || stored.Annotations["x"] != "y" || stored.Labels[api.RepairLabel] != "1" {
+		t.Errorf("the object is %v with error %v", stored, err)
+	}
+	if got, want := server.patches[1], `knative-serving {"metadata":{"labels":{"`+api.RepairLabel+`":"1"}}}`; got != want {
+		t.Errorf("the patch is %s, want %s", got, want)
+	}
+}

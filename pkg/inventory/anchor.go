@@ -1,0 +1,105 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package inventory
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+const (
+	// KeepAnnotation marks a CRD that the cluster had before the installation, and an anchor whose namespace the cluster had
+	// before. No removal deletes a marked object or that namespace. Older managers and administrators mark Namespaces too.
+	KeepAnnotation = api.Prefix + "keep-namespace"
+
+	// anchorAnnotation is the Knative Operator's mark of an anchor.
+	anchorAnnotation = "operator.knative.dev/anchor"
+	// itemsKey is the key of an anchor's data that holds the encoded items.
+	itemsKey = "inventory"
+	// maxAnchorBytes bounds an anchor. Each item takes 260 bytes.
+	maxAnchorBytes = 512 << 10
+)
+
+// Anchor is the ConfigMap that records an installation on its cluster, with the decoded items.
+type Anchor struct {
+	*corev1.ConfigMap
+
+	Items Items
+}
+
+// NewAnchor returns an anchor without items that is not on the cluster yet.
+func NewAnchor(namespace string) *Anchor {
+	return &Anchor{ConfigMap: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, Items: Items{}}
+}
+
+// Installed returns the versions of Knative on the cluster, and the hash of the delivered spec.
+func (a *Anchor) Installed() render.Installed {
+	return render.Installed{
+		Delivered: a.Annotations[api.VersionAnnotation], Running: a.Annotations[api.RunningVersionAnnotation],
+		Revision: a.Annotations[api.SpecHashAnnotation],
+	}
+}
+
+// isClaim reports whether an anchor was created and never updated since: nothing can be installed yet.
+func isClaim(m *corev1.ConfigMap) bool {
+	text, found := m.Data[itemsKey]
+	return found && text == ""
+}
+
+// describeAnchor sets the name, labels and annotations that the Knative Operator sets on its anchors, and those of this add-on.
+func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed) error {
+	name, err := owner.AnchorName()
+	if err != nil {
+		return err
+	}
+	m.Name = name
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	maps.Copy(m.Labels, map[string]string{
+		"app.kubernetes.io/managed-by": "knative-operator",
+		"operator.knative.dev/cr-name": owner.Name.Name,
+		api.ComponentLabel:             string(owner.Component),
+	})
+	maps.Copy(m.Annotations, map[string]string{
+		anchorAnnotation:                 "true",
+		"operator.knative.dev/protected": "true",
+		"operator.knative.dev/description": "Anchor for Knative resources. Deleting this will cascade-delete all owned resources via Kubernetes GC; " +
+			"uninstall via the hub cluster CR instead.",
+		api.InstalledForAnnotation: owner.Name.String(),
+		api.HubAnnotation:          string(owner.Hub),
+		api.VersionAnnotation:      installed.Delivered,
+	})
+	if installed.Running != "" {
+		m.Annotations[api.RunningVersionAnnotation] = installed.Running
+	}
+	if installed.Revision != "" {
+		m.Annotations[api.SpecHashAnnotation] = installed.Revision
+	}
+	return nil
+}
+
+// checkAnchor returns a *clustercache.BoundError for an anchor that is larger than the record of any installation.
+func checkAnchor(m *corev1.ConfigMap) error {
+	if m.Size() > maxAnchorBytes {
+		return clustercache.NewBoundError("%s, which records what is installed, is larger than %d KiB; delete its annotations and keys that are not ours, or its key %s to have that recreated",
+			describeObject(m), maxAnchorBytes>>10, itemsKey)
+	}
+	return clustercache.CheckMetadata(&m.ObjectMeta)
+}
+
+// describeObject names a ConfigMap in messages.
+func describeObject(m *corev1.ConfigMap) string {
+	return fmt.Sprintf("ConfigMap \"%s/%s\"", message.Shorten(m.Namespace, message.MaxName), message.Shorten(m.Name, message.MaxName))
+}

@@ -1,0 +1,69 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// passVerbosity is the verbosity of the line that each pass logs.
+	passVerbosity = 1
+	// staleRetry is the time until the next pass after a write that the API server refused because the cache was behind.
+	staleRetry = time.Second
+)
+
+// Wrap returns a reconciler that requeues stale writes of next and logs the passes of next. describe returns the Subject of a
+// request; the pass itself adds further fields with Describe.
+func Wrap(next reconcile.Reconciler, describe func(reconcile.Request) Subject) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		start, subject := time.Now(), describe(request)
+		result, err := next.Reconcile(context.WithValue(ctx, subjectKey{}, &subject), request)
+		stale := isStale(err)
+		if stale {
+			result, err = reconcile.Result{RequeueAfter: staleRetry}, nil
+		}
+		if logger := log.FromContext(ctx).V(passVerbosity); logger.Enabled() {
+			duration := time.Since(start).Round(time.Millisecond)
+			logger.Info("reconciled", append(subject.listKeysAndValues(), "result", nameResult(result, err, stale), "duration", duration.String())...)
+		}
+		return result, err
+	})
+}
+
+// isStale reports whether err, and each error that err joins, is a write that the API server refused because the cache was
+// behind.
+func isStale(err error) bool {
+	var joined interface {
+		error
+		Unwrap() []error
+	}
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			if !isStale(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+func nameResult(result reconcile.Result, err error, stale bool) string {
+	switch {
+	case err != nil:
+		return "failed"
+	case stale:
+		return "conflict, requeued after " + result.RequeueAfter.String()
+	case result.RequeueAfter > 0:
+		return "requeued after " + result.RequeueAfter.String()
+	default:
+		return "done"
+	}
+}

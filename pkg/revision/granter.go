@@ -1,0 +1,146 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package revision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"open-cluster-management.io/addon-framework/pkg/utils"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Granter determines which configurations the hub gives to an add-on, from objects that no managed cluster may write.
+type Granter struct {
+	Definitions addonlisters.ClusterManagementAddOnLister
+	Decisions   clusterlistersv1beta1.PlacementDecisionLister
+}
+
+// configKinds lists the kinds of configurations that affect the delivered objects.
+func configKinds(component api.Component) []addonv1beta1.ConfigGroupResource {
+	return []addonv1beta1.ConfigGroupResource{
+		groupResource(component),
+		{Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource},
+	}
+}
+
+// Grants returns the sorted list that api.GrantedConfigsAnnotation of the add-on should hold: of the configurations that the status
+// names, those that the hub gives to the add-on now or gave before, since a rollout reaches the cluster later. When the status
+// names no such configuration of a kind, that kind keeps its record.
+func (g *Granter) Grants(addOn *addonv1beta1.ManagedClusterAddOn) ([]string, error) {
+	var out []string
+	for _, resource := range configKinds(api.Component(addOn.Name)) {
+		given, err := g.givenConfigs(addOn, resource)
+		if err != nil {
+			return nil, err
+		}
+		recorded, named := GrantsOf(addOn), []string{}
+		for _, ref := range addOn.Status.ConfigReferences {
+			if ref.ConfigGroupResource != resource || ref.DesiredConfig == nil {
+				continue
+			}
+			if grant := GrantOf(resource, ref.DesiredConfig.ConfigReferent); given.Has(grant) || slices.Contains(recorded, grant) {
+				named = append(named, grant)
+			}
+		}
+		if len(named) == 0 {
+			kind := resource.Resource + "." + resource.Group + "/"
+			named = slices.DeleteFunc(recorded, func(grant string) bool { return !strings.HasPrefix(grant, kind) })
+		}
+		out = append(out, named...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// givenConfigs returns the configurations of a kind that the hub gives to the add-on now, with OCM's precedence: spec.configs, then the
+// Placements that select the cluster, then the defaults.
+func (g *Granter) givenConfigs(addOn *addonv1beta1.ManagedClusterAddOn, resource addonv1beta1.ConfigGroupResource) (sets.Set[string], error) {
+	if own := grantsAmong(addOn.Spec.Configs, resource); own.Len() > 0 {
+		return own, nil
+	}
+	definition, err := g.Definitions.Get(addOn.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", addOn.Name, err)
+	}
+	placed, err := g.placedConfigs(definition, addOn.Namespace, resource)
+	if err != nil || placed.Len() > 0 {
+		return placed, err
+	}
+	return grantsAmong(definition.Spec.DefaultConfigs, resource), nil
+}
+
+// placedConfigs returns the configurations of a kind that Placements which select the cluster give to the add-on. The list includes
+// configurations that all clusters of such a Placement completed before: a rollout from one configuration to another may be in
+// progress.
+func (g *Granter) placedConfigs(
+	definition *addonv1beta1.ClusterManagementAddOn, cluster string, resource addonv1beta1.ConfigGroupResource,
+) (sets.Set[string], error) {
+	out := sets.New[string]()
+	if definition.Spec.InstallStrategy.Type != addonv1beta1.AddonInstallStrategyPlacements {
+		return out, nil
+	}
+	for _, p := range definition.Spec.InstallStrategy.Placements {
+		selected, err := g.selectsCluster(p.PlacementRef, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if !selected {
+			continue
+		}
+		out = out.Union(grantsAmong(p.Configs, resource))
+		for _, progress := range definition.Status.InstallProgressions {
+			if progress.PlacementRef == p.PlacementRef {
+				out = out.Union(completedBefore(progress.ConfigReferences, resource))
+			}
+		}
+	}
+	return out, nil
+}
+
+// selectsCluster reports whether decisions of the Placement name the cluster.
+func (g *Granter) selectsCluster(placement addonv1beta1.PlacementRef, cluster string) (bool, error) {
+	decisions, err := g.Decisions.PlacementDecisions(placement.Namespace).List(
+		labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: placement.Name}))
+	if err != nil {
+		return false, fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", placement.Namespace, placement.Name, err)
+	}
+	return slices.ContainsFunc(decisions, func(d *clusterv1beta1.PlacementDecision) bool {
+		return slices.ContainsFunc(d.Status.Decisions, func(c clusterv1beta1.ClusterDecision) bool { return c.ClusterName == cluster })
+	}), nil
+}
+
+func grantsAmong(configs []addonv1beta1.AddOnConfig, resource addonv1beta1.ConfigGroupResource) sets.Set[string] {
+	out := sets.New[string]()
+	for _, c := range configs {
+		if c.ConfigGroupResource == resource {
+			out.Insert(GrantOf(resource, c.ConfigReferent))
+		}
+	}
+	return out
+}
+
+// completedBefore returns the configurations that all clusters of a Placement completed, from the status of the
+// ClusterManagementAddOn. OCM's add-on manager alone writes that status.
+func completedBefore(refs []addonv1beta1.InstallConfigReference, resource addonv1beta1.ConfigGroupResource) sets.Set[string] {
+	out := sets.New[string]()
+	for _, ref := range refs {
+		if ref.ConfigGroupResource == resource && ref.LastKnownGoodConfig != nil && ref.LastKnownGoodConfig.Name != "" {
+			out.Insert(GrantOf(resource, ref.LastKnownGoodConfig.ConfigReferent))
+		}
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// ListBlockers returns descriptions of the ManagedClusterAddOns of this add-on, and of the KnativeServings and KnativeEventings with
+// a finalizer of this add-on: the deletion of each needs a running manager.
+func ListBlockers(ctx context.Context, addOns addonclient.Interface, configs dynamic.Interface) ([]string, error) {
+	var out []string
+	list, err := listAddOns(ctx, addOns)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		out = append(out, describeObject("ManagedClusterAddOn", &list[i]))
+	}
+	held, err := listHeldConfigs(ctx, configs)
+	for _, h := range held {
+		out = append(out, describeObject(h.component.Kind(), h.config))
+	}
+	return out, err
+}
+
+// listAddOns returns the ManagedClusterAddOns with a name of this add-on.
+func listAddOns(ctx context.Context, client addonclient.Interface) ([]addonv1beta1.ManagedClusterAddOn, error) {
+	list, err := client.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(a addonv1beta1.ManagedClusterAddOn) bool {
+		return !slices.ContainsFunc(api.Components(), func(c api.Component) bool { return c.AddOnName() == a.Name })
+	}), nil
+}
+
+// heldConfig is a KnativeServing or KnativeEventing with a finalizer of this add-on.
+type heldConfig struct {
+	component api.Component
+	config    *unstructured.Unstructured
+}
+
+func listHeldConfigs(ctx context.Context, client dynamic.Interface) ([]heldConfig, error) {
+	var out []heldConfig
+	for _, c := range api.Components() {
+		list, err := client.Resource(c.Resource()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %ss: %w", c.Kind(), err)
+		}
+		for i := range list.Items {
+			if slices.ContainsFunc(list.Items[i].GetFinalizers(), isOurs) {
+				out = append(out, heldConfig{c, &list.Items[i]})
+			}
+		}
+	}
+	return out, nil
+}
+
+// isOurs reports whether the finalizer belongs to this add-on.
+func isOurs(finalizer string) bool {
+	return slices.Contains([]string{api.FoundationFinalizer, api.InstallFinalizer, api.DirectFinalizer}, finalizer)
+}
+
+// describeObject returns the kind and the name of an object, and whether the object is being deleted.
+func describeObject(kind string, o metav1.Object) string {
+	out := fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName())
+	if o.GetDeletionTimestamp() != nil {
+		out += " (being deleted)"
+	}
+	return out
+}

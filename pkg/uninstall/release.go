@@ -1,0 +1,170 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+)
+
+// Step is one write of a release.
+type Step struct {
+	// Text names the object and the change.
+	Text string
+	run  func(context.Context) error
+}
+
+// Run carries the step out. A repeated step, and a step on an object that is gone, changes nothing.
+func (s Step) Run(ctx context.Context) error {
+	if err := s.run(ctx); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot %s: %w", s.Text, err)
+	}
+	return nil
+}
+
+// PlanRelease returns the steps of a release in order: the ManifestWorks give up the objects on the clusters before the add-ons, and
+// with the add-ons the works, may be deleted. A work that the agent has applied without ownership is deleted; another work needs a
+// further release after the agent has applied the work.
+func PlanRelease(ctx context.Context, clients hub.Clients) ([]Step, error) {
+	steps, err := planWorks(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	addOns, err := listAddOns(ctx, clients.AddOns)
+	if err != nil {
+		return nil, err
+	}
+	for i := range addOns {
+		a, client := &addOns[i], clients.AddOns.AddonV1beta1().ManagedClusterAddOns(addOns[i].Namespace)
+		if !slices.ContainsFunc(a.Finalizers, isOurs) {
+			continue
+		}
+		steps = append(steps, newStep("remove the finalizer of "+describeObject("ManagedClusterAddOn", a), func(ctx context.Context) error {
+			read, err := client.Get(ctx, a.Name, metav1.GetOptions{})
+			if err == nil {
+				_, err = hub.Patch(ctx, client, read, func(changed *addonv1beta1.ManagedClusterAddOn) { removeFinalizers(changed) })
+			}
+			return err
+		}))
+	}
+	held, err := listHeldConfigs(ctx, clients.Configs)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range held {
+		client := clients.Configs.Resource(h.component.Resource()).Namespace(h.config.GetNamespace())
+		steps = append(steps, newStep("remove the finalizer of "+describeObject(h.component.Kind(), h.config), func(ctx context.Context) error {
+			read, err := client.Get(ctx, h.config.GetName(), metav1.GetOptions{})
+			if err == nil {
+				_, err = hub.Patch(ctx, client, read, func(changed *unstructured.Unstructured) { removeFinalizers(changed) })
+			}
+			return err
+		}))
+	}
+	return steps, nil
+}
+
+// newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object anew.
+func newStep(text string, change func(context.Context) error) Step {
+	return Step{text, func(ctx context.Context) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return change(ctx) })
+	}}
+}
+
+func removeFinalizers(o client.Object) {
+	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), isOurs))
+}
+
+func planWorks(ctx context.Context, clients hub.Clients) ([]Step, error) {
+	var steps []Step
+	for _, c := range api.Components() {
+		list, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			LabelSelector: addonv1beta1.AddonLabelKey + "=" + c.AddOnName(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
+		}
+		foundations, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			LabelSelector: api.FoundationLabel + "=" + string(c) + ",!" + addonv1beta1.AddonLabelKey,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
+		}
+		for _, w := range append(list.Items, foundations.Items...) {
+			steps = append(steps, planWork(clients, c, &w)...)
+		}
+	}
+	return steps, nil
+}
+
+// planWork returns the step for a work; none for a work that is being deleted, which no hub can stop, and for a work whose agent has
+// not yet given up the objects.
+func planWork(clients hub.Clients, component api.Component, w *workv1.ManifestWork) []Step {
+	works, name := clients.Works.WorkV1().ManifestWorks(w.Namespace), describeObject("ManifestWork", w)
+	switch {
+	case w.DeletionTimestamp != nil, manifestwork.IsOrphaned(w) && !manifestwork.IsDeletable(w):
+		return nil
+	case manifestwork.IsOrphaned(w), w.Name == manifestwork.GateName(component): // a gate has no object that a user needs
+		return []Step{newStep("delete "+name, func(ctx context.Context) error {
+			return works.Delete(ctx, w.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.UID}})
+		})}
+	}
+	return []Step{newStep("make the cluster keep the objects of "+name, func(ctx context.Context) error {
+		read, err := works.Get(ctx, w.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if read, err = restoreWebhooks(read); err != nil {
+			return err
+		}
+		_, err = works.Update(ctx, manifestwork.Orphaned(read), metav1.UpdateOptions{})
+		return err
+	})}
+}
+
+// restoreWebhooks returns the work with webhook configurations that need no webhook when a removal had stopped the webhooks.
+func restoreWebhooks(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	stopped, err := manifestwork.WebhooksStopped(w)
+	if err != nil || !stopped {
+		return w, err
+	}
+	return manifestwork.IgnoreWebhookFailures(w)
+}
+
+// FindLeader returns the name of the manager that holds a Lease of this add-on, and "" without a live manager. A live manager would
+// undo a release.
+func FindLeader(ctx context.Context, kube kubernetes.Interface, namespace string, now time.Time) (string, error) {
+	for _, name := range []string{"knative-addon", "knative-addon-local"} {
+		lease, err := kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot read Lease %s/%s: %w", namespace, name, err)
+		}
+		s := lease.Spec
+		if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+			continue
+		}
+		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
+			return *s.HolderIdentity, nil
+		}
+	}
+	return "", nil
+}

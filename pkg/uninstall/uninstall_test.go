@@ -1,0 +1,185 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package uninstall
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+)
+
+const other = "example.com/other"
+
+// newHub returns a hub with an installation by the work agent and a resource without a work agent, and with objects of others.
+func newHub() hub.Clients {
+	addOn := func(name string, finalizers ...string) *addonv1beta1.ManagedClusterAddOn {
+		return &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "cluster1", Name: name, ResourceVersion: "1", Finalizers: finalizers,
+		}}
+	}
+	work := func(name string, labels map[string]string) *workv1.ManifestWork {
+		return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "cluster1", Name: name, ResourceVersion: "1", Labels: labels, Finalizers: []string{workv1.ManifestWorkFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ManagedClusterAddOn", Name: "knative-serving"}},
+		}}
+	}
+	config := func(c api.Component, name string, finalizers ...string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Group: api.Group, Version: c.Resource().Version, Kind: c.Kind()})
+		u.SetNamespace("team")
+		u.SetName(name)
+		u.SetResourceVersion("1")
+		u.SetFinalizers(finalizers)
+		return u
+	}
+	return hub.Clients{
+		AddOns: addonfake.NewSimpleClientset(addOn("knative-serving", other, api.FoundationFinalizer), addOn("knative-eventing"), addOn("other", other)),
+		Works: workfake.NewSimpleClientset(
+			work("addon-knative-serving-deploy-0", map[string]string{addonv1beta1.AddonLabelKey: "knative-serving"}),
+			work(manifestwork.FoundationName(api.Serving), map[string]string{api.FoundationLabel: string(api.Serving)}),
+			work(manifestwork.GateName(api.Serving), map[string]string{addonv1beta1.AddonLabelKey: "knative-serving", api.FoundationLabel: string(api.Serving)}),
+			work("other", nil)),
+		Configs: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+			api.Serving.Resource(): "KnativeServingList", api.Eventing.Resource(): "KnativeEventingList",
+		}, config(api.Serving, "edge", api.DirectFinalizer, other), config(api.Serving, "default", other), config(api.Eventing, "pull", api.InstallFinalizer)),
+	}
+}
+
+// TestListBlockers holds that an uninstall waits for every add-on of ours and every resource with a finalizer of ours.
+func TestListBlockers(t *testing.T) {
+	clients := newHub()
+	got, err := ListBlockers(t.Context(), clients.AddOns, clients.Configs)
+	want := []string{
+		"ManagedClusterAddOn cluster1/knative-eventing", "ManagedClusterAddOn cluster1/knative-serving",
+		"KnativeServing team/edge", "KnativeEventing team/pull",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error is %v, blockers differ (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestRelease holds that works give up their objects before finalizers go, that finalizers and works of others stay, and that a
+// later release deletes the works that agents have applied.
+func TestRelease(t *testing.T) {
+	clients := newHub()
+	want := []string{
+		"make the cluster keep the objects of ManifestWork cluster1/addon-knative-serving-deploy-0",
+		"delete ManifestWork cluster1/knative-serving-gate",
+		"make the cluster keep the objects of ManifestWork cluster1/knative-serving-foundation",
+		"remove the finalizer of ManagedClusterAddOn cluster1/knative-serving",
+		"remove the finalizer of KnativeServing team/edge", "remove the finalizer of KnativeEventing team/pull",
+	}
+	if diff := cmp.Diff(want, runRelease(t, clients)); diff != "" {
+		t.Errorf("the steps differ (-want +got):\n%s", diff)
+	}
+	a, err := clients.AddOns.AddonV1beta1().ManagedClusterAddOns("cluster1").Get(t.Context(), "knative-serving", metav1.GetOptions{})
+	if err != nil || !cmp.Equal(a.Finalizers, []string{other}) {
+		t.Errorf("the add-on has the finalizers %v, error %v", a.Finalizers, err)
+	}
+	u, err := clients.Configs.Resource(api.Serving.Resource()).Namespace("team").Get(t.Context(), "edge", metav1.GetOptions{})
+	if err != nil || !cmp.Equal(u.GetFinalizers(), []string{other}) {
+		t.Errorf("the resource has the finalizers %v, error %v", u.GetFinalizers(), err)
+	}
+	if steps := runRelease(t, clients); len(steps) != 0 {
+		t.Errorf("before the agent has applied the works a further release does %q", steps)
+	}
+
+	works := clients.Works.WorkV1().ManifestWorks("cluster1")
+	payload, err := works.Get(t.Context(), "addon-knative-serving-deploy-0", metav1.GetOptions{})
+	if err != nil || !manifestwork.IsOrphaned(payload) || len(payload.OwnerReferences) != 0 {
+		t.Fatalf("the payload is %+v, error %v", payload, err)
+	}
+	payload.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: payload.Generation}}
+	if _, err := works.UpdateStatus(t.Context(), payload, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"delete ManifestWork cluster1/addon-knative-serving-deploy-0"}, runRelease(t, clients)); diff != "" {
+		t.Errorf("the steps differ (-want +got):\n%s", diff)
+	}
+}
+
+func runRelease(t *testing.T, clients hub.Clients) []string {
+	t.Helper()
+	steps, err := PlanRelease(t.Context(), clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, step := range steps {
+		out = append(out, step.Text)
+		if err := step.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	return out
+}
+
+// TestStepOnDeletedObject holds that an object that is gone is no fault of a release.
+func TestStepOnDeletedObject(t *testing.T) {
+	clients := newHub()
+	steps, err := PlanRelease(t.Context(), clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.AddOns.AddonV1beta1().ManagedClusterAddOns("cluster1").Delete(t.Context(), "knative-serving", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		if err := step.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	failing := Step{"patch", func(context.Context) error { return context.Canceled }}
+	if err := failing.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot patch") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestFindLeader compares Leases with the manager that runs.
+func TestFindLeader(t *testing.T) {
+	now := time.Unix(1000, 0)
+	lease := func(holder string, renewed time.Time) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-addon", Name: "knative-addon"}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(renewed)), LeaseDurationSeconds: ptr.To[int32](15),
+		}}
+	}
+	for name, c := range map[string]struct {
+		lease *coordinationv1.Lease
+		want  string
+	}{
+		"a manager renews its Lease":       {lease("pod", now.Add(-2*time.Second)), "pod"},
+		"a manager has crashed":            {lease("pod", now.Add(-time.Minute)), ""},
+		"a manager has given its Lease up": {lease("", now), ""},
+		"no manager has ever run":          {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := kubefake.NewClientset()
+			if c.lease != nil {
+				kube = kubefake.NewClientset(c.lease)
+			}
+			if got, err := FindLeader(t.Context(), kube, "knative-addon", now); err != nil || got != c.want {
+				t.Errorf("leader is %q, error %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package workload
+
+import "fmt"
+
+// Expected is a Deployment or StatefulSet that the installation must bring up.
+type Expected struct {
+	Kind, Namespace, Name string
+	// Replicas is the expected number of pods; nil when the cluster decides.
+	Replicas *int32
+	// ScaledBy names the decider then, as in "HorizontalPodAutoscaler/activator" or "eventing-controller".
+	ScaledBy string
+	// Webhook reports whether the pods answer admission or conversion webhooks. A removal stops such a workload right
+	// before the webhook configurations, because the pods restore their configurations.
+	Webhook bool
+}
+
+// JobRef names a Job that must complete once for the bundle's version.
+type JobRef struct{ Namespace, Name string }
+
+// State is the state of a Deployment or StatefulSet. Counts are pods.
+type State struct {
+	// Generation and ObservedGeneration are those of the object; the numbers differ until the controller has observed the
+	// last change.
+	Generation, ObservedGeneration int64
+	// Desired is spec.replicas. The other counts are of the status: all pods, pods of the newest template, and pods that
+	// have been ready long enough.
+	Desired, Total, Updated, Available int64
+}
+
+// RolledOut reports whether the workload runs the spec, with the reason if not, by the rules of kubectl rollout status.
+func (s State) RolledOut() (done bool, why string) {
+	switch {
+	case s.ObservedGeneration < s.Generation:
+		return false, "its last change is not observed yet"
+	case s.Updated < s.Desired:
+		return false, fmt.Sprintf("%d of %d pods are updated", s.Updated, s.Desired)
+	case s.Total > s.Updated:
+		return false, fmt.Sprintf("%d old pods are still there", s.Total-s.Updated)
+	case s.Available < s.Updated:
+		return false, fmt.Sprintf("%d of %d pods are available", s.Available, s.Updated)
+	}
+	return true, ""
+}

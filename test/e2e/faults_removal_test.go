@@ -1,0 +1,194 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// TestFaultsRemoval removes installations in ways that no controller of this project controls. Each way leaves webhook
+// configurations with failurePolicy Fail on the cluster, and no webhook. The add-on must install Knative again without help on the
+// cluster.
+func TestFaultsRemoval(t *testing.T) {
+	startRestStory(t)
+	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	managed, detached, direct := p.Managed[0], p.Managed[1], p.Spokes[0]
+	p.token(t, direct.Name, direct, direct.Credential.Token)
+	p.apply(t, api.Serving, direct.Name, kourier())
+	enabled(t, p.Fleet, []api.Component{api.Serving}, managed, detached)
+	p.ready(t, api.Serving, direct.Name)
+
+	t.Run("the payload is deleted on the hub", func(t *testing.T) { p.deletePayload(t, managed) })
+	t.Run("the install namespace is deleted on a managed cluster", func(t *testing.T) {
+		p.deleteInstallNamespace(t, connect(t, managed), func() { available(t, p.Fleet, []api.Component{api.Serving}, managed) })
+	})
+	t.Run("the install namespace is deleted on a cluster without an agent", func(t *testing.T) {
+		p.deleteInstallNamespace(t, connect(t, direct), func() { p.ready(t, api.Serving, direct.Name) })
+	})
+	t.Run("a cluster is detached while its agent is away", func(t *testing.T) { p.detachAway(t, detached) })
+}
+
+// deploymentUIDs returns the UIDs of the Deployments in the install namespace.
+func (s spoke) deploymentUIDs(ctx context.Context) (map[string]types.UID, error) {
+	list, err := s.kube.AppsV1().Deployments("knative-serving").List(ctx, metav1.ListOptions{})
+	out := map[string]types.UID{}
+	for _, d := range list.Items {
+		out[d.Name] = d.UID
+	}
+	return out, err
+}
+
+// guarded waits until every webhook configuration of Knative has a CA bundle and refuses requests when the webhook does not
+// respond.
+func (s spoke) guarded(t *testing.T) {
+	t.Helper()
+	eventually(t, "the webhook configurations of "+s.Name+" refuse requests without an answer", 3*time.Minute, func(ctx context.Context) error {
+		mutating, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		validating, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		found := 0
+		check := func(name, policy string, bundle []byte) error {
+			found++
+			if policy != "Fail" || len(bundle) == 0 {
+				return fmt.Errorf("webhook %s has failurePolicy %s and a CA bundle of %d bytes", name, policy, len(bundle))
+			}
+			return nil
+		}
+		for _, c := range mutating.Items {
+			for _, w := range c.Webhooks {
+				err = errors.Join(err, check(w.Name, string(*w.FailurePolicy), w.ClientConfig.CABundle))
+			}
+		}
+		for _, c := range validating.Items {
+			for _, w := range c.Webhooks {
+				err = errors.Join(err, check(w.Name, string(*w.FailurePolicy), w.ClientConfig.CABundle))
+			}
+		}
+		if err == nil && found < 3 {
+			err = fmt.Errorf("%d webhooks are configured", found)
+		}
+		return err
+	})
+}
+
+// deletePayload deletes the payload on the hub: the work agent deletes Knative, except for the webhook configurations.
+func (p push) deletePayload(t *testing.T, c *lab.Cluster) {
+	s := connect(t, c)
+	before, err := s.deploymentUIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := payload(t.Context(), p.Fleet, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Works.WorkV1().ManifestWorks(c.Name).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.reinstalled(t, before)
+	available(t, p.Fleet, []api.Component{api.Serving}, c)
+	if note := event(t, p.team, "WebhooksUnblocked").Message; !strings.Contains(note, "ConfigMap knative-serving/config-") {
+		t.Errorf("the Event names no ConfigMap: %s", note)
+	}
+	s.guarded(t)
+}
+
+// reinstalled waits until the cluster has every Deployment with another UID.
+func (s spoke) reinstalled(t *testing.T, before map[string]types.UID) {
+	t.Helper()
+	eventually(t, "every Deployment of "+s.Name+" is a new one", 5*time.Minute, func(ctx context.Context) error {
+		now, err := s.deploymentUIDs(ctx)
+		if err != nil {
+			return err
+		}
+		for name, uid := range before {
+			if now[name] == "" || now[name] == uid {
+				return fmt.Errorf("Deployment %s has UID %q and had UID %q", name, now[name], uid)
+			}
+		}
+		return nil
+	})
+}
+
+// deleteInstallNamespace deletes the install namespace on the cluster.
+func (p push) deleteInstallNamespace(t *testing.T, s spoke, ready func()) {
+	before, err := s.deploymentUIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), "knative-serving", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.reinstalled(t, before)
+	ready()
+	s.guarded(t)
+}
+
+// detachAway deletes the ManagedCluster of a cluster whose agent is away, lets the cluster join again, and enables the add-on.
+func (p push) detachAway(t *testing.T, c *lab.Cluster) {
+	s := connect(t, c)
+	settled(t, p.Fleet, api.Serving, c)
+	before, err := s.deploymentUIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shortLease(t, p.team, c.Name)
+	p.away(t, c)
+	clusters := p.Clusters.ClusterV1().ManagedClusters()
+	if err := clusters.Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "ManagedCluster "+c.Name+" is gone", 3*time.Minute, func(ctx context.Context) error {
+		mc, err := clusters.Get(ctx, c.Name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("finalizers %v, conditions %v, error %w", mc.Finalizers, mc.Status.Conditions, err)
+		}
+		return nil
+	})
+	p.worksGone(t, c)
+	note := event(t, p.team, "Orphaned").Message
+	for _, want := range []string{c.Name, "leaves the hub", "activator"} {
+		if !strings.Contains(note, want) {
+			t.Errorf("the Event says %q, want %q in the Event", note, want)
+		}
+	}
+	if err := p.Start(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = clusters.Create(t.Context(), &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true, LeaseDurationSeconds: 60},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	p.clusterBecomes(t, c.Name, metav1.ConditionTrue)
+	enabled(t, p.Fleet, []api.Component{api.Serving}, c)
+	now, err := s.deploymentUIDs(t.Context())
+	if diff := cmp.Diff(before, now); err != nil || diff != "" {
+		t.Errorf("Knative did not stay on %s (-before +after), error %v:\n%s", c.Name, err, diff)
+	}
+	s.guarded(t)
+	p.disable(t, c)
+	p.removed(t, c)
+}

@@ -1,0 +1,365 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// payload is the work of the component's payload on the cluster.
+func (m team) payload(t *testing.T, c api.Component, cluster string) workv1.ManifestWork {
+	t.Helper()
+	list, err := m.Works.WorkV1().ManifestWorks(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: harness.Payloads(c)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("%s has %d payloads on %s, want 1", c, len(list.Items), cluster)
+	}
+	return list.Items[0]
+}
+
+func (m team) cluster(name string) *lab.Cluster {
+	i := slices.IndexFunc(m.Managed, func(c *lab.Cluster) bool { return c.Name == name })
+	return m.Managed[i]
+}
+
+// noWriteTime is the time without writes while nothing changes.
+const noWriteTime = 2 * time.Minute
+
+// watchNoWrites watches the resource of a component, the add-on and the works. The returned function waits until noWriteTime is over
+// and fails the test for every write in that time.
+func watchNoWrites(t *testing.T, m team, c api.Component, cluster string) func(t *testing.T) {
+	t.Helper()
+	available(t, m.Fleet, []api.Component{c}, m.cluster(cluster))
+	settled(t, m.Fleet, c, m.cluster(cluster))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), noWriteTime)
+	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
+	var watches []watch.Interface
+	add := func(w watch.Interface, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, w)
+	}
+	add(m.resources(c).Watch(ctx, single))
+	add(m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.AddOnName()}))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: harness.Payloads(c)}))
+	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: api.FoundationLabel + "=" + string(c)}))
+	written := make(chan string, len(watches))
+	for _, w := range watches {
+		go func() {
+			var out []string
+			for e := range w.ResultChan() {
+				if e.Type == watch.Modified || e.Type == watch.Deleted || e.Type == watch.Error {
+					o, err := apimeta.Accessor(e.Object)
+					if err != nil {
+						out = append(out, fmt.Sprintf("%s %v", e.Type, e.Object))
+						continue
+					}
+					out = append(out, fmt.Sprintf("%s %T %s: %s", e.Type, e.Object, o.GetName(), lastFieldManager(o)))
+				}
+			}
+			written <- strings.Join(out, "\n")
+		}()
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		<-ctx.Done()
+		cancel()
+		for range watches {
+			if w := <-written; w != "" {
+				t.Errorf("written while nothing changed:\n%s", w)
+			}
+		}
+	}
+}
+
+// lastFieldManager returns the last field manager of an object, with the fields.
+func lastFieldManager(o metav1.Object) string {
+	fields := o.GetManagedFields()
+	if len(fields) == 0 {
+		return "no field manager"
+	}
+	last := slices.MaxFunc(fields, func(a, b metav1.ManagedFieldsEntry) int { return a.Time.Compare(b.Time.Time) })
+	return fmt.Sprintf("%s %s %s", last.Manager, last.Subresource, last.FieldsV1)
+}
+
+// unavailable has a workload that cannot run: the cluster's nodes take no pods, and the one that runs is deleted.
+func unavailable(t *testing.T, m team, c *lab.Cluster) {
+	s := connect(t, c)
+	cordon(t, s, true)
+	pods := s.kube.CoreV1().Pods("knative-serving")
+	err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{LabelSelector: "app=autoscaler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notReady := m.becomes(t, api.Serving, c.Name, conditionState{api.DeploymentsAvailable, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
+	if want := "Deployment knative-serving/autoscaler: "; !strings.HasPrefix(notReady.Message, want) || strings.Contains(notReady.Message, ";") {
+		t.Errorf("the message is %q, want one that names %q alone", notReady.Message, want)
+	}
+	m.becomes(t, api.Serving, c.Name, conditionState{api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})
+	cordon(t, s, false)
+	m.ready(t, api.Serving, c.Name)
+}
+
+const denial = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-defaults}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps], resourceNames: [config-defaults]}
+  validations:
+  - {expression: "!has(object.data) || has(oldObject.data) && object.data == oldObject.data", message: policy no-defaults denies the change}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-defaults}
+spec: {policyName: no-defaults, validationActions: [Deny]}
+`
+
+// denyConfigMap changes the configuration of a ConfigMap that an admission policy of the cluster protects, and removes the policy.
+func denyConfigMap(t *testing.T, m team, c *lab.Cluster) {
+	policy := filepath.Join(kubectlDir(t), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(denial), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Command(t.Context(), "kubectl", "--kubeconfig", c.Kubeconfig, "apply", "--filename", policy); err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, c)
+	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
+		_, err := s.kube.CoreV1().ConfigMaps("knative-serving").Patch(ctx, "config-defaults", types.MergePatchType,
+			[]byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	patch := `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"301"}}}}`
+	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	failed := m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	for _, want := range []string{"ConfigMap knative-serving/config-defaults: ", "policy no-defaults denies the change"} {
+		if !strings.Contains(failed.Message, want) {
+			t.Errorf("the message %q does not say %q", failed.Message, want)
+		}
+	}
+	if _, err := m.Command(t.Context(), "kubectl", "--kubeconfig", c.Kubeconfig, "delete", "--filename", policy); err != nil {
+		t.Fatal(err)
+	}
+	m.ready(t, api.Serving, c.Name)
+}
+
+// shortLease makes the hub report an unreachable cluster within seconds.
+func shortLease(t *testing.T, m team, cluster string) {
+	t.Helper()
+	_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), cluster, types.MergePatchType,
+		[]byte(`{"spec":{"leaseDurationSeconds":2}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// away stops the agent of the cluster and waits until the hub reports the cluster as unreachable.
+func (m team) away(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	if err := m.Stop(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m.clusterBecomes(t, c.Name, metav1.ConditionUnknown)
+}
+
+func (m team) clusterBecomes(t *testing.T, cluster string, status metav1.ConditionStatus) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("ManagedCluster %s is Available=%s", cluster, status), 3*time.Minute, func(ctx context.Context) error {
+		mc, err := m.Clusters.ClusterV1().ManagedClusters().Get(ctx, cluster, metav1.GetOptions{})
+		if err == nil && !apimeta.IsStatusConditionPresentAndEqual(mc.Status.Conditions, clusterv1.ManagedClusterConditionAvailable, status) {
+			err = fmt.Errorf("conditions are %v", mc.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// back starts the agent of the cluster and waits until the hub reports the cluster as available.
+func (m team) back(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	if err := m.Start(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	m.clusterBecomes(t, c.Name, metav1.ConditionTrue)
+}
+
+// loseCluster makes the cluster of a Ready resource unreachable, and reachable again.
+func loseCluster(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Serving, c.Name)
+	before, err := m.read(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := specs(t, connect(t, c))
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	m.awaitUnresolved(t, api.Serving, c.Name, api.ReasonManagedClusterUnavailable)
+	m.becomes(t, api.Serving, c.Name, conditionState{api.Ready, metav1.ConditionFalse, api.ReasonManagedClusterUnavailable})
+	now, err := m.read(t.Context(), api.Serving, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range []string{api.InstallSucceeded, api.DeploymentsAvailable, api.DependenciesInstalled, api.VersionMigrationEligible} {
+		if diff := cmp.Diff(before.conditions[condition], now.conditions[condition]); diff != "" {
+			t.Errorf("the last observation is not kept (-before +now):\n%s", diff)
+		}
+	}
+	if now.version != before.version {
+		t.Errorf("status.version is %q, was %q", now.version, before.version)
+	}
+	eventually(t, "the add-on has the condition", time.Minute, func(ctx context.Context) error {
+		if a := m.addOn(ctx, t, api.Serving, c.Name); !apimeta.IsStatusConditionFalse(a.Status.Conditions, api.TargetClusterResolved) {
+			return fmt.Errorf("its conditions are %v", a.Status.Conditions)
+		}
+		return nil
+	})
+	m.back(t, c)
+	m.ready(t, api.Serving, c.Name)
+	if diff := cmp.Diff(written, specs(t, connect(t, c))); diff != "" {
+		t.Errorf("the cluster was written to after it was unreachable (-before +after):\n%s", diff)
+	}
+}
+
+// objectVersions returns the resource version of each object of an installation, or the generation of an object with a status.
+func specs(t *testing.T, s spoke) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	add := func(group, resource string, mark func(o metav1.Object) string) {
+		for _, o := range s.list(t, group, "v1", resource) {
+			if strings.Contains(o.GetName()+o.GetNamespace(), "knative") {
+				out[resource+" "+o.GetNamespace()+"/"+o.GetName()] = string(o.GetUID()) + " " + mark(&o)
+			}
+		}
+	}
+	byVersion := func(o metav1.Object) string { return o.GetResourceVersion() }
+	byGeneration := func(o metav1.Object) string { return fmt.Sprint(o.GetGeneration()) }
+	for _, resource := range []string{"configmaps", "services", "serviceaccounts"} {
+		add("", resource, byVersion)
+	}
+	add("rbac.authorization.k8s.io", "clusterrolebindings", byVersion)
+	add("rbac.authorization.k8s.io", "clusterroles", byVersion)
+	add("apps", "deployments", byGeneration)
+	add("apiextensions.k8s.io", "customresourcedefinitions", byGeneration)
+	add("admissionregistration.k8s.io", "validatingwebhookconfigurations", byGeneration)
+	return out
+}
+
+// deleteWhileUnreachable deletes a resource of an unreachable cluster; the removal ends after the return of the cluster.
+func deleteWhileUnreachable(t *testing.T, m team, c *lab.Cluster) {
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waiting := m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	if !strings.Contains(waiting.Message, c.Name) {
+		t.Errorf("the message %q does not name the cluster", waiting.Message)
+	}
+	m.back(t, c)
+	m.gone(t, api.Serving, c.Name)
+	connect(t, c).emptied(t)
+}
+
+// deleteWithForceOrphan deletes a resource with force-orphan while the cluster is unreachable; the installation stays.
+func deleteWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
+	m.apply(t, api.Serving, c.Name, kourier())
+	m.ready(t, api.Serving, c.Name)
+	shortLease(t, m, c.Name)
+	m.away(t, c)
+	before := specs(t, connect(t, c))
+	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving})
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, api.ForceOrphanAnnotation)
+	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Serving, c.Name)
+	event(t, m, "Orphaned")
+	m.back(t, c)
+	eventually(t, "the works are gone from the hub", 2*time.Minute, func(ctx context.Context) error {
+		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+		if err == nil && len(works) > 0 {
+			err = fmt.Errorf("%d are left", len(works))
+		}
+		return err
+	})
+	after := specs(t, connect(t, c))
+	for name := range before {
+		if after[name] == "" {
+			t.Errorf("%s is gone from the cluster", name)
+		}
+	}
+}
+
+// event waits for an Event of that reason on the hub.
+func event(t *testing.T, m team, reason string) corev1.Event {
+	t.Helper()
+	var found corev1.Event
+	s := connect(t, m.Hub)
+	eventually(t, "Event "+reason, time.Minute, func(ctx context.Context) error {
+		list, err := s.kube.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err == nil && len(list.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		if err == nil {
+			found = list.Items[0]
+		}
+		return err
+	})
+	return found
+}
+
+// deleteManagedClusterFirst detaches a cluster that has an installation, and then deletes its resource.
+func deleteManagedClusterFirst(t *testing.T, m team, c *lab.Cluster) {
+	m.ready(t, api.Eventing, c.Name)
+	if err := m.Clusters.ClusterV1().ManagedClusters().Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the ManagedCluster is gone", 3*time.Minute, func(ctx context.Context) error {
+		list, err := m.Clusters.ClusterV1().ManagedClusters().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.Name})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("its finalizers are %v, its conditions %v", list.Items[0].Finalizers, list.Items[0].Status.Conditions)
+		}
+		return err
+	})
+	m.becomes(t, api.Eventing, c.Name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, ""})
+	if err := m.resources(api.Eventing).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Eventing, c.Name)
+}

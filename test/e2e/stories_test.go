@@ -1,0 +1,145 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, and `make soak` the
+// soak test alone.
+const (
+	mainStories = "main"
+	restStories = "rest"
+	allStories  = "all"
+	soakStories = "soak"
+)
+
+var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest) or soak")
+
+// startMainStory starts a test that `make test` runs, and lets it run while others do. The main stories are what a user meets
+// first in each mode; together they take about five minutes on two idle cores.
+func startMainStory(t *testing.T) {
+	t.Helper()
+	startStory(t, mainStories)
+}
+
+// startRestStory starts a test that only `make test-all` runs, and lets it run while others do.
+func startRestStory(t *testing.T) {
+	t.Helper()
+	startStory(t, restStories)
+}
+
+// startSoak starts a test that only `make soak` runs.
+func startSoak(t *testing.T) {
+	t.Helper()
+	startStory(t, soakStories)
+}
+
+func startStory(t *testing.T, tier string) {
+	t.Helper()
+	if *storiesFlag != tier && (*storiesFlag != allStories || tier == soakStories) {
+		t.Skipf("-stories=%s: this is one of %s", *storiesFlag, tier)
+	}
+	t.Parallel()
+}
+
+// checkStoriesFlag returns an error for a value of -stories that selects nothing.
+func checkStoriesFlag() error {
+	if tiers := []string{mainStories, restStories, allStories, soakStories}; !slices.Contains(tiers, *storiesFlag) {
+		return fmt.Errorf("-stories=%s: want one of %s", *storiesFlag, strings.Join(tiers, ", "))
+	}
+	return nil
+}
+
+// TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the soak test alone.
+// The exceptions need no lab.
+func TestEveryTestIsAStory(t *testing.T) {
+	exceptions := []string{"TestMain", "TestEveryTestIsAStory", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord"}
+	starts := []string{"startMainStory", "startRestStory", "startSoak"}
+	for file, parsed := range parsedTests(t) {
+		for _, d := range parsed.Decls {
+			f, isFunc := d.(*ast.FuncDecl)
+			if !isFunc || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") || slices.Contains(exceptions, f.Name.Name) {
+				continue
+			}
+			if first := firstCall(f); !slices.Contains(starts, first) {
+				t.Errorf("%s: %s calls %q first, want one of %s", file, f.Name.Name, first, strings.Join(starts, ", "))
+			}
+		}
+	}
+}
+
+// TestEveryLabIsChecked holds that tests start labs with ownLab only, which has the invariants checked.
+func TestEveryLabIsChecked(t *testing.T) {
+	var callers []string
+	for file, parsed := range parsedTests(t) {
+		for _, d := range parsed.Decls {
+			f, isFunc := d.(*ast.FuncDecl)
+			if isFunc && startsLab(f) {
+				callers = append(callers, file+": "+f.Name.Name)
+			}
+		}
+	}
+	if want := []string{"fleet_test.go: ownLab"}; !slices.Equal(callers, want) {
+		t.Errorf("labs are started by %q, want %q", callers, want)
+	}
+}
+
+// startsLab reports whether the function uses lab.Start or lab.New.
+func startsLab(f *ast.FuncDecl) bool {
+	found := false
+	ast.Inspect(f, func(n ast.Node) bool {
+		selector, isSelector := n.(*ast.SelectorExpr)
+		if isSelector {
+			of, isName := selector.X.(*ast.Ident)
+			found = found || isName && of.Name == "lab" && (selector.Sel.Name == "Start" || selector.Sel.Name == "New")
+		}
+		return !found
+	})
+	return found
+}
+
+// parsedTests parses the files with tests of this package.
+func parsedTests(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*ast.File{}
+	for _, file := range files {
+		if out[file], err = parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// firstCall returns the name of the function that the first statement of f calls.
+func firstCall(f *ast.FuncDecl) string {
+	if len(f.Body.List) == 0 {
+		return ""
+	}
+	statement, isExpr := f.Body.List[0].(*ast.ExprStmt)
+	if !isExpr {
+		return ""
+	}
+	call, isCall := statement.X.(*ast.CallExpr)
+	if !isCall {
+		return ""
+	}
+	name, isName := call.Fun.(*ast.Ident)
+	if !isName {
+		return ""
+	}
+	return name.Name
+}

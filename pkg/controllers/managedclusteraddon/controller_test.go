@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -32,6 +34,8 @@ func TestReconcile(t *testing.T) {
 	revoked.target = targetOf{Reason: api.ReasonReferenceNotPermitted, Message: "no set is bound"}
 	unanswered := probeWork(t, "", nil)
 	unanswered.Status = workv1.ManifestWorkStatus{}
+	leaving := manifestwork.Orphaned(payload())
+	leaving.Finalizers, leaving.DeletionTimestamp = []string{workv1.ManifestWorkFinalizer}, new(metav1.Now())
 	successor := newHub().with(foundationWork())
 	successor.handedOver("c1", addonv1beta1.AddOnConfig{
 		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: "knativeservings"},
@@ -53,6 +57,10 @@ func TestReconcile(t *testing.T) {
 		"unknown cluster": {
 			reason: "Nothing is written as long as the agent has not answered.",
 			hub:    newHub().with(unanswered), want: []string{patchStatus},
+		},
+		"an earlier installation leaves, the foundation first": {
+			reason: "Only a probe tells which CRDs the hub has created, and the probe follows the last payload.",
+			hub:    newHub().with(leaving), want: []string{patchStatus},
 		},
 		"a cluster with a foreign installation": {
 			reason: "The condition reports the installation, and nothing is written.",

@@ -20,6 +20,8 @@ import (
 // otherwise the cluster would have two. bundle is nil when the configuration has a fault.
 func (r *Reconciler) determineOwnership(s *scope, bundle *render.Bundle) addon.Ownership {
 	switch {
+	case s.awaitsProbe():
+		return addon.Ownership{}
 	case !s.hasNoInstallation():
 		return r.determineMoveOwnership(s, bundle)
 	case s.foundation == nil, bundle != nil && !manifestwork.IsProbeFor(s.foundation, bundle):

@@ -111,6 +111,14 @@ func (s *scope) hasNoInstallation() bool {
 	return len(s.payloads) == 0 && (s.foundation == nil || manifestwork.IsProbe(s.foundation))
 }
 
+// awaitsProbe reports whether the works of an earlier installation are leaving the hub, and the foundation is gone already. The
+// probe of the next installation follows the last payload: a foundation that was written before would not know which Namespaces
+// and CRDs the hub has created on the cluster, and a deletion policy would keep these.
+func (s *scope) awaitsProbe() bool {
+	leaving := func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }
+	return s.foundation == nil && slices.ContainsFunc(s.payloads, leaving)
+}
+
 // isClusterDetaching reports whether the cluster is being detached from the hub, or is gone.
 func (s *scope) isClusterDetaching() bool {
 	return s.cluster == nil || s.cluster.DeletionTimestamp != nil

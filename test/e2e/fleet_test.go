@@ -100,9 +100,14 @@ func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
 	return l
 }
 
-// eventually polls until check returns nil and fails the test with its last error when that takes longer than patience.
+// loadFactor is how much longer than on an idle machine a check may take: two labs share two cores, and builds may run beside both.
+const loadFactor = 3
+
+// eventually polls until check returns nil and fails the test with its last error when that takes loadFactor times as long as
+// patience, which is for an idle machine.
 func eventually(t *testing.T, what string, patience time.Duration, check func(ctx context.Context) error) {
 	t.Helper()
+	patience *= loadFactor
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var last error

@@ -308,6 +308,7 @@ func (c *credential) checkEachUsed(t *testing.T, grant []permission) {
 
 // removeWithPolicies removes CRDs too, with a resource of a user.
 func (c *credential) removeWithPolicies(t *testing.T, base []permission, mine string) {
+	requestRemoval(t, c.lab, c.Cluster)
 	grant := c.grant(t, api.DeletionPolicyDeleteUserResources)
 	i := c.installation(c.connect(t))
 	c.awaitInstalled(t, i, c.bundle(t, "1.23"))

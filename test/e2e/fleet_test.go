@@ -178,13 +178,19 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 					}
 					continue
 				}
-				if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) {
-					return fmt.Errorf("%s has annotations %v and conditions %+v", w.Name, w.Annotations, w.Status.Conditions)
+				if manifestwork.IsOrphaned(&w) || !isReported(&w, workv1.WorkApplied) || !isReported(&w, workv1.WorkAvailable) {
+					return fmt.Errorf("%s has generation %d, annotations %v and conditions %+v", w.Name, w.Generation, w.Annotations, w.Status.Conditions)
 				}
 			}
 			return nil
 		})
 	}
+}
+
+// isReported reports whether the agent has reported the condition of the present generation as True.
+func isReported(w *workv1.ManifestWork, condition string) bool {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, condition)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation
 }
 
 func names(components []api.Component) []string {

@@ -272,6 +272,9 @@ func forceOrphan(t *testing.T, ways []way) {
 		if diff := cmp.Diff(before[w.Name], runningPods(t, w.spoke)); diff != "" {
 			t.Errorf("%s: pods were restarted (-before +after):\n%s", w.Name, diff)
 		}
+		if w.addOn(t.Context(), t, api.Serving, w.Name) != nil {
+			settled(t, w.Fleet, api.Serving, w.Cluster) // Ready comes before the agent has applied that the works own the objects again
+		}
 	}
 }
 

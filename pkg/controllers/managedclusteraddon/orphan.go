@@ -162,7 +162,8 @@ func (s *scope) listWorks() []*workv1.ManifestWork {
 }
 
 // deleteOrphanedWorks deletes orphaned works without an add-on as soon as the deletion removes no object from the cluster. Deleted
-// works of a lost agent go at once.
+// works of a lost agent go at once. The foundation goes last: an add-on that takes over a payload learns from the foundation which
+// Namespaces and CRDs the hub has created.
 func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
 	all := s.listWorks()
 	if s.gate != nil {
@@ -173,6 +174,7 @@ func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
 		switch {
 		case w.DeletionTimestamp != nil && s.isAgentLost() && manifestwork.HasAgent(w):
 			_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, manifestwork.WithoutAgent(w), metav1.UpdateOptions{})
+		case w == s.foundation && len(s.payloads) > 0:
 		case w.DeletionTimestamp == nil && manifestwork.IsOrphaned(w) && manifestwork.IsDeletable(w):
 			err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{
 				Preconditions: &metav1.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion},

@@ -96,6 +96,15 @@ func TestReconcileRemoval(t *testing.T) {
 			hub:    (&fakeHub{noAddOn: true, addOn: newHub().addOn}).with(manifestwork.Orphaned(payload()), foundationWork()),
 			want:   []string{deletePayload},
 		},
+		"an orphaned foundation beside a payload that the agent has not applied": {
+			reason: "An add-on that takes over the payload needs the foundation's records.",
+			hub:    (&fakeHub{noAddOn: true, addOn: newHub().addOn}).with(seen, manifestwork.Orphaned(foundationWork())),
+		},
+		"an orphaned foundation alone": {
+			reason: "Nothing else is left.",
+			hub:    (&fakeHub{noAddOn: true, addOn: newHub().addOn}).with(manifestwork.Orphaned(foundationWork())),
+			want:   []string{deleteFoundation},
+		},
 		"CRDs are to go without user resources": {
 			reason: "The hub cannot see user resources.",
 			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(createdFoundation),

@@ -116,13 +116,18 @@ func (o *offlineCommand) addFlags(cmd *cobra.Command) {
 }
 
 func (o *offlineCommand) addInput(cmd *cobra.Command) {
+	o.addRendering(cmd)
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
+	_ = cmd.MarkFlagRequired("filename") // the command has the flag
+}
+
+// addRendering adds the flags of the rendering without the file.
+func (o *offlineCommand) addRendering(cmd *cobra.Command) {
 	o.flags.add(cmd.Flags())
 	o.trust.add(cmd.Flags())
 	cmd.Flags().StringVar(&o.addOnNamespace, "addon-namespace", "knative-addon",
 		"namespace of the add-on, whose resources are trusted unless --trusted-namespaces names others")
 	o.target.add(cmd.Flags())
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "KnativeServings and KnativeEventings as YAML or JSON; - is standard input")
-	_ = cmd.MarkFlagRequired("filename") // the command has the flag
 }
 
 func newRenderCommand() *cobra.Command {

@@ -173,3 +173,15 @@ const (
 	// IngressClaim names the enabled ingresses of Serving as spec.ingress does, sorted, with an underscore between two.
 	IngressClaim = "ingress.knative.dev"
 )
+
+// Registrations of clusters by `knative-addon register`.
+const (
+	// RegisteredLabel with the value "true" is on every object that `knative-addon register` creates, on the hub and on the
+	// registered cluster. Objects without the label are neither changed nor deleted by a registration.
+	RegisteredLabel = Prefix + "registered"
+	// RegisteredAsAnnotation on an object with RegisteredLabel is the namespace/name of the ClusterProfile of the registration. On
+	// a registered cluster, HubAnnotation names the hub of the ClusterProfile.
+	RegisteredAsAnnotation = Prefix + "registered-as"
+	// RegisteredSecretAnnotation on a ClusterProfile with RegisteredLabel is the namespace/name of the Secret with the token.
+	RegisteredSecretAnnotation = Prefix + "registered-secret"
+)

@@ -32,7 +32,7 @@ type Cluster struct {
 // Connect creates the clients of a cluster, and sends no request.
 func Connect(name string, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = requestTimeout
+	config.Timeout, config.QPS, config.WarningHandler = requestTimeout, -1, rest.NoWarnings{}
 	out := &Cluster{Name: fmt.Sprintf("%s (%s)", name, config.Host), Config: config}
 	var errs [2]error
 	out.Dynamic, errs[0] = dynamic.NewForConfig(config)

@@ -138,18 +138,15 @@ func (r *Removal) Run(ctx context.Context) (removed, kept []string, err error) {
 	return removed, kept, nil
 }
 
-// recordResources are the resources that no user creates, and that outlive their clients: Events, and the Leases of controllers.
-func recordResources() []string { return []string{"events", "leases"} }
+// recordResources are the resources that no user creates: Events, Leases of controllers, and the endpoints of Services.
+func recordResources() []string { return []string{"events", "leases", "endpoints", "endpointslices"} }
 
 // listContent returns descriptions of the objects in a namespace, except objects that Kubernetes creates in every namespace, and
 // objects that end without a request.
 func (c *Cluster) listContent(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(c.Kube.Discovery())
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, c.explain("discover the resources", err)
-	}
 	if err != nil {
-		return []string{"objects of API groups that the cluster does not serve at the moment"}, nil
+		return nil, c.explain("discover the resources", err)
 	}
 	var out []string
 	for _, list := range lists {
@@ -158,23 +155,33 @@ func (c *Cluster) listContent(ctx context.Context, namespace string) ([]string, 
 			return nil, fmt.Errorf("cannot read the resources of %s: %w", c.Name, err)
 		}
 		for i := range list.APIResources {
-			resource := &list.APIResources[i]
-			if !slices.Contains(resource.Verbs, "list") || slices.Contains(recordResources(), resource.Name) {
-				continue
-			}
-			objects, err := c.Dynamic.Resource(gv.WithResource(resource.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue
-			}
+			names, err := c.listLasting(ctx, namespace, gv, &list.APIResources[i])
 			if err != nil {
-				return nil, c.explain(fmt.Sprintf("list %s in namespace %s", resource.Name, namespace), err)
+				return nil, err
 			}
-			for j := range objects.Items {
-				o := &objects.Items[j]
-				if o.SetKind(resource.Kind); !isTransient(o) {
-					out = append(out, fmt.Sprintf("%s %s", resource.Kind, o.GetName()))
-				}
-			}
+			out = append(out, names...)
+		}
+	}
+	return out, nil
+}
+
+// listLasting returns descriptions of the objects of a resource that are not transient.
+func (c *Cluster) listLasting(ctx context.Context, namespace string, gv schema.GroupVersion, resource *metav1.APIResource) ([]string, error) {
+	if !slices.Contains(resource.Verbs, "list") || slices.Contains(recordResources(), resource.Name) {
+		return nil, nil
+	}
+	objects, err := c.Dynamic.Resource(gv.WithResource(resource.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.explain(fmt.Sprintf("list %s in namespace %s", resource.Name, namespace), err)
+	}
+	var out []string
+	for i := range objects.Items {
+		o := &objects.Items[i]
+		if o.SetKind(resource.Kind); !isTransient(o) {
+			out = append(out, fmt.Sprintf("%s %s", resource.Kind, o.GetName()))
 		}
 	}
 	return out, nil

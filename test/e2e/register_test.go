@@ -282,6 +282,7 @@ func (n *newcomer) unregister(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.gone(t, api.Serving, registeredName)
+	requestRemoval(t, n.Lab, n.cluster.Cluster) // of the Namespaces that register has created
 	args := []string{"unregister", registeredName, "--namespace", n.namespace, "--kubeconfig", n.cluster.Kubeconfig}
 	out, err := n.command(t.Context(), args...)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestTimings(t *testing.T) {
 
 // TestTimingFlags compares the flags in docs/timings.md with the commands.
 func TestTimingFlags(t *testing.T) {
-	commands := map[string]*cobra.Command{"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand()}
+	commands := map[string]*cobra.Command{"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand(), "register": newRegisterCommand()}
 	name := regexp.MustCompile("^`--([a-z-]+)`(?: of `([a-z-]+)`)?$")
 	var rows int
 	for _, row := range timingRows(t) {

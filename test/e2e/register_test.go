@@ -257,7 +257,7 @@ func (n *newcomer) rotateToken(t *testing.T) {
 		if apierrors.IsUnauthorized(err) {
 			return nil
 		}
-		return fmt.Errorf("the answer is not 401: %w", err)
+		return fmt.Errorf("the answer is not 401, but %s", fmt.Sprint(err))
 	})
 	n.repairDeployment(t, registeredName, n.cluster.Cluster)
 }

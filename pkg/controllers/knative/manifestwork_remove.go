@@ -141,6 +141,12 @@ func describeRemoval(s *scope) string {
 	if c := apimeta.FindStatusCondition(s.addOn.Status.Conditions, api.RemovalHeld); c != nil && c.Status == metav1.ConditionTrue {
 		return where + ": " + c.Message
 	}
+	if s.crds != nil {
+		if s.crds.DeletionTimestamp != nil {
+			return where + ": " + manifestwork.DescribeDeletion(s.crds)
+		}
+		return where + ": the CRDs, and with them the resources of users, go first"
+	}
 	for _, p := range s.payloads {
 		if removal, err := manifestwork.NextRemoval(p); err == nil {
 			return where + ": " + removal.Why

@@ -36,6 +36,8 @@ type scope struct {
 	addOn      *addonv1beta1.ManagedClusterAddOn
 	foundation *workv1.ManifestWork
 	payloads   []*workv1.ManifestWork
+	// crds is the work that deletes the CRDs in a removal with the resources of users; nil when the work does not exist.
+	crds *workv1.ManifestWork
 	// handedOver reports whether the works wait for a new add-on.
 	handedOver bool
 
@@ -65,6 +67,9 @@ func (m *ManifestWork) gatherCluster(s *scope) error {
 	}
 	if s.foundation, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.FoundationName(m.Component))); err != nil {
 		return fmt.Errorf("cannot get the foundation of cluster %q: %w", s.ref.Name, err)
+	}
+	if s.crds, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.CRDsName(m.Component))); err != nil {
+		return fmt.Errorf("cannot get the CRDs of cluster %q: %w", s.ref.Name, err)
 	}
 	s.payloads, err = m.Payloads.ManifestWorks(s.ref.Name).List(
 		labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: m.Component.AddOnName()}))

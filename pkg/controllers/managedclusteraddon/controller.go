@@ -103,6 +103,11 @@ func (r *Reconciler) recordAndDeliver(ctx context.Context, s *scope) (reconcile.
 	if err := r.reportDelivery(ctx, s, in, decision); err != nil {
 		return reconcile.Result{}, err
 	}
+	if s.crds != nil { // a removal that was given up has left the work
+		if err := r.keepCRDs(ctx, s); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if err := r.deliverWorks(ctx, s, in, decision.State); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -135,7 +140,7 @@ func (r *Reconciler) gatherDelivery(ctx context.Context, s *scope) (addon.Delive
 // deliverWorks writes the works that the state permits. As long as the owner of the component on the cluster is not known,
 // the foundation is a probe, which needs neither finalizer nor gate.
 func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.DeliveryInput, state addon.DeliveryState) error {
-	if s.foundation != nil && s.foundation.DeletionTimestamp != nil && state != addon.Paused {
+	if s.isBeingRemoved() && state != addon.Paused {
 		return nil // the works of the next installation follow the end of the deletion
 	}
 	switch state {

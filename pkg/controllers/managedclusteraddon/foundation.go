@@ -74,10 +74,7 @@ func (r *Reconciler) ensureFoundationWork(ctx context.Context, s *scope, want *w
 			delete(changed.Annotations, name)
 		}
 	}
-	if _, err := works.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("cannot update ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
-	}
-	return nil
+	return r.updateWork(ctx, changed)
 }
 
 // finishedJobs returns the Jobs of the bundle that the payload need not carry any more: the recorded Jobs, and the Jobs that the

@@ -33,6 +33,9 @@ func (s *scope) isToBeOrphaned() (bool, error) {
 	case s.addon.Annotations[api.RemovalAllowedAnnotation] == "":
 		return true, nil
 	}
+	if s.crds != nil && s.crds.DeletionTimestamp != nil {
+		return false, nil
+	}
 	for _, p := range s.payloads {
 		if begun, err := manifestwork.HasRemovalBegun(p); begun || err != nil {
 			return false, err
@@ -152,11 +155,13 @@ func (s *scope) restorePayload(payload *workv1.ManifestWork, bundle *render.Bund
 	return manifestwork.IgnoreWebhookFailures(payload)
 }
 
-// listWorks returns the payloads and the foundation: the works that users know of.
+// listWorks returns the works with objects on the cluster: the payloads, the foundation, and the CRDs of a removal.
 func (s *scope) listWorks() []*workv1.ManifestWork {
 	all := append([]*workv1.ManifestWork{}, s.payloads...)
-	if s.foundation != nil {
-		all = append(all, s.foundation)
+	for _, w := range []*workv1.ManifestWork{s.foundation, s.crds} {
+		if w != nil {
+			all = append(all, w)
+		}
 	}
 	return all
 }

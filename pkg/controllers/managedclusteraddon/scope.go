@@ -43,6 +43,8 @@ type scope struct {
 	foundation *workv1.ManifestWork
 	// gate is nil when the work does not exist.
 	gate *workv1.ManifestWork
+	// crds is the work that deletes the CRDs in a removal with the resources of users; nil when the work does not exist.
+	crds *workv1.ManifestWork
 	// payloads are the works that addon-framework wrote for the add-on, sorted by name.
 	payloads []*workv1.ManifestWork
 	// handover holds the record of the replaced add-on; nil when no record exists, or when the record is of another ManagedCluster.
@@ -86,6 +88,9 @@ func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister
 	if s.gate, err = s.workNamed(foundations, manifestwork.GateName(s.component)); err != nil {
 		return err
 	}
+	if s.crds, err = s.workNamed(foundations, manifestwork.CRDsName(s.component)); err != nil {
+		return err
+	}
 	selector := labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: s.component.AddOnName()})
 	s.payloads, err = payloads.ManifestWorks(s.namespace).List(selector)
 	if err != nil {
@@ -117,6 +122,13 @@ func (s *scope) hasNoInstallation() bool {
 func (s *scope) awaitsProbe() bool {
 	leaving := func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }
 	return s.foundation == nil && slices.ContainsFunc(s.payloads, leaving)
+}
+
+// isBeingRemoved reports whether CRDs or Namespace of an earlier installation are being deleted, or released, by the agent.
+func (s *scope) isBeingRemoved() bool {
+	return slices.ContainsFunc([]*workv1.ManifestWork{s.foundation, s.crds}, func(w *workv1.ManifestWork) bool {
+		return w != nil && w.DeletionTimestamp != nil
+	})
 }
 
 // isClusterDetaching reports whether the cluster is being detached from the hub, or is gone.

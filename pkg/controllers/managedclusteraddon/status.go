@@ -187,6 +187,9 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 		_, why := manifestwork.Applied(s.foundation)
 		c.Message = fmt.Sprintf("waiting for the work agent to apply what becomes of CRDs and Namespace: %s", why)
 	}
+	if s.crds != nil && s.crds.DeletionTimestamp != nil {
+		c.Message += ": " + manifestwork.DescribeDeletion(s.crds)
+	}
 	if len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp != nil {
 		c.Message += ": " + manifestwork.DescribeDeletion(s.foundation)
 	}

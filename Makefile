@@ -154,8 +154,12 @@ test-rest: build ## Run the end-to-end tests that make test leaves out; needs th
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
 
 .PHONY: test-e2e
-test-e2e: build ## Run all end-to-end tests at once.
+test-e2e: build ## Run the end-to-end tests of make test and make test-rest at once.
 	cd test/e2e && $(E2E)
+
+.PHONY: test-nightly
+test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
+	cd test/e2e && $(E2E) -stories=nightly
 
 SOAK_DURATION ?= 30m
 # 0 draws a seed; the test prints it.

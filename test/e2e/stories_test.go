@@ -14,16 +14,17 @@ import (
 	"testing"
 )
 
-// Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, and `make soak` the
-// soak test alone.
+// Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
+// the stories of rare faults, and `make soak` the soak test alone.
 const (
-	mainStories = "main"
-	restStories = "rest"
-	allStories  = "all"
-	soakStories = "soak"
+	mainStories    = "main"
+	restStories    = "rest"
+	allStories     = "all"
+	nightlyStories = "nightly"
+	soakStories    = "soak"
 )
 
-var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest) or soak")
+var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest), nightly or soak")
 
 // startMainStory starts a test that `make test` runs, and lets it run while others do. The main stories are what a user meets
 // first in each mode; together they take about five minutes on two idle cores.
@@ -38,6 +39,12 @@ func startRestStory(t *testing.T) {
 	startStory(t, restStories)
 }
 
+// startNightlyStory starts a test of a rare fault, which only `make test-nightly` runs, and lets it run while others do.
+func startNightlyStory(t *testing.T) {
+	t.Helper()
+	startStory(t, nightlyStories)
+}
+
 // startSoak starts a test that only `make soak` runs.
 func startSoak(t *testing.T) {
 	t.Helper()
@@ -46,25 +53,32 @@ func startSoak(t *testing.T) {
 
 func startStory(t *testing.T, tier string) {
 	t.Helper()
-	if *storiesFlag != tier && (*storiesFlag != allStories || tier == soakStories) {
+	if !runsTier(*storiesFlag, tier) {
 		t.Skipf("-stories=%s: this is one of %s", *storiesFlag, tier)
 	}
 	t.Parallel()
 }
 
+// runsTier reports whether a value of -stories selects the stories of a tier.
+func runsTier(stories, tier string) bool {
+	return stories == tier || stories == allStories && (tier == mainStories || tier == restStories)
+}
+
 // checkStoriesFlag returns an error for a value of -stories that selects nothing.
 func checkStoriesFlag() error {
-	if tiers := []string{mainStories, restStories, allStories, soakStories}; !slices.Contains(tiers, *storiesFlag) {
+	if tiers := []string{mainStories, restStories, allStories, nightlyStories, soakStories}; !slices.Contains(tiers, *storiesFlag) {
 		return fmt.Errorf("-stories=%s: want one of %s", *storiesFlag, strings.Join(tiers, ", "))
 	}
 	return nil
 }
 
-// TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the soak test alone.
-// The exceptions need no lab.
+// TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the nightly stories
+// and the soak test alone. The exceptions need no lab.
 func TestEveryTestIsAStory(t *testing.T) {
-	exceptions := []string{"TestMain", "TestEveryTestIsAStory", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord"}
-	starts := []string{"startMainStory", "startRestStory", "startSoak"}
+	exceptions := []string{
+		"TestMain", "TestEveryTestIsAStory", "TestTiers", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord",
+	}
+	starts := []string{"startMainStory", "startRestStory", "startNightlyStory", "startSoak"}
 	for file, parsed := range parsedTests(t) {
 		for _, d := range parsed.Decls {
 			f, isFunc := d.(*ast.FuncDecl)
@@ -74,6 +88,21 @@ func TestEveryTestIsAStory(t *testing.T) {
 			if first := firstCall(f); !slices.Contains(starts, first) {
 				t.Errorf("%s: %s calls %q first, want one of %s", file, f.Name.Name, first, strings.Join(starts, ", "))
 			}
+		}
+	}
+}
+
+// TestTiers holds that `make test-e2e` runs neither the nightly stories nor the soak test, and every other value of -stories one tier.
+func TestTiers(t *testing.T) {
+	tiers := []string{mainStories, restStories, nightlyStories, soakStories}
+	for _, stories := range append(tiers, allStories) {
+		want := []string{stories}
+		if stories == allStories {
+			want = []string{mainStories, restStories}
+		}
+		got := slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return !runsTier(stories, tier) })
+		if !slices.Equal(got, want) {
+			t.Errorf("-stories=%s runs %q, want %q", stories, got, want)
 		}
 	}
 }

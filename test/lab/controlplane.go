@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,23 +25,45 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab/process"
 )
 
-// startEtcd starts the one etcd of the lab; every control plane has a prefix of its own in it.
-func (l *Lab) startEtcd(ctx context.Context) error {
-	ports, err := l.portsFor(2)
-	if err != nil {
+// startEtcds starts the etcd that the control planes share, each with a prefix of its own, and with Options.OwnHubEtcd another one for
+// the hub.
+func (l *Lab) startEtcds(ctx context.Context) error {
+	var err error
+	if l.etcdURL, err = l.startEtcd(ctx, "etcd"); err != nil || !l.opts.OwnHubEtcd {
 		return err
 	}
-	l.etcdURL = "http://127.0.0.1:" + ports[0]
-	peers := "http://127.0.0.1:" + ports[1]
-	p, err := l.procs.Start(process.Spec{Name: "etcd", Path: l.Bin.Path("etcd"), Dir: l.Dir, Args: []string{
-		"--data-dir=" + filepath.Join(l.Dir, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
-		"--listen-client-urls=" + l.etcdURL, "--advertise-client-urls=" + l.etcdURL,
+	l.hubEtcdURL, err = l.startEtcd(ctx, hubEtcd)
+	return err
+}
+
+// startEtcd starts an etcd and returns the URL for clients.
+func (l *Lab) startEtcd(ctx context.Context, name string) (string, error) {
+	ports, err := l.portsFor(2)
+	if err != nil {
+		return "", err
+	}
+	clients, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	p, err := l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path("etcd"), Dir: l.Dir, Args: []string{
+		"--data-dir=" + l.etcdDir(name), "--log-level=warn", "--unsafe-no-fsync",
+		"--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
 		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
 	}})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return p.WaitReady(ctx, func(ctx context.Context) error { return getOK(ctx, http.DefaultClient, l.etcdURL+"/health") })
+	return clients, awaitEtcd(ctx, p, clients)
+}
+
+func awaitEtcd(ctx context.Context, p *process.Process, url string) error {
+	return p.WaitReady(ctx, func(ctx context.Context) error { return getOK(ctx, http.DefaultClient, url+"/health") })
+}
+
+// etcdURLOf returns the URL of the etcd of a control plane.
+func (l *Lab) etcdURLOf(c *Cluster) string {
+	if c == l.Hub && l.opts.OwnHubEtcd {
+		return l.hubEtcdURL
+	}
+	return l.etcdURL
 }
 
 func (l *Lab) portsFor(n int) ([]string, error) {
@@ -79,6 +100,15 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err := l.startControllers(c, ports[1], ports[2]); err != nil {
 		return err
 	}
+	if err := l.awaitControllers(ctx, c); err != nil {
+		return err
+	}
+	l.logf("%s: control plane is ready", c.Name)
+	return nil
+}
+
+// awaitControllers waits until service accounts work.
+func (l *Lab) awaitControllers(ctx context.Context, c *Cluster) error {
 	client, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)
@@ -87,14 +117,10 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	err = kcm.WaitReady(ctx, func(ctx context.Context) error {
+	return kcm.WaitReady(ctx, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
-	if err == nil {
-		l.logf("%s: control plane is ready", c.Name)
-	}
-	return err
 }
 
 // frontProxy are the API server's arguments for aggregated APIs. Controllers want to know of them; a cluster without
@@ -110,7 +136,7 @@ func frontProxy() []string {
 
 func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args ...string) error {
 	args = append([]string{
-		"--etcd-servers=" + l.etcdURL, "--etcd-prefix=/" + c.Name,
+		"--etcd-servers=" + l.etcdURLOf(c), "--etcd-prefix=/" + c.Name,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
 		"--endpoint-reconciler-type=none", // it refuses loopback addresses
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",

@@ -25,6 +25,8 @@ const (
 	agentAccount = "klusterlet-agent-sa"
 	// defaultStatusSync is the agent's own default; the klusterlet's Deployment sets 60 s where one replica runs.
 	defaultStatusSync = 10 * time.Second
+	// defaultEviction is the agent's own default.
+	defaultEviction = time.Hour
 	// defaultAgentQPS is how many requests a second an agent may make to its cluster, and half of a burst.
 	defaultAgentQPS = 50
 )
@@ -182,6 +184,10 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	if l.opts.ResyncInterval > 0 {
 		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
 	}
+	eviction := c.EvictionGracePeriod
+	if eviction == 0 {
+		eviction = defaultEviction
+	}
 	return l.procs.Start(process.Spec{
 		Name: c.Name + "-agent", Path: l.Bin.Path("ocm"), Dir: c.dir, Env: env,
 		Args: []string{
@@ -191,6 +197,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 			"--kubeconfig=" + kubeconfig, "--spoke-kubeconfig=" + kubeconfig,
 			"--spoke-external-server-urls=" + c.URL, "--namespace=" + c.agentNamespace,
 			"--listen=127.0.0.1:" + listen[0], "--disable-leader-election", "--status-sync-interval=" + interval.String(),
+			"--appliedmanifestwork-eviction-grace-period=" + eviction.String(),
 			fmt.Sprintf("--kube-api-qps=%d", qps), fmt.Sprintf("--kube-api-burst=%d", 2*qps),
 		},
 	})

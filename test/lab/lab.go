@@ -38,9 +38,11 @@ type Lab struct {
 	procs   *process.Group
 	ports   *process.Ports
 	etcdURL string
-	webhook int // port of OCM's webhooks
-	start   time.Time
-	lock    *os.File // held as long as a temporary Dir is in use
+	// hubEtcdURL is empty unless the hub has an etcd of its own.
+	hubEtcdURL string
+	webhook    int // port of OCM's webhooks
+	start      time.Time
+	lock       *os.File // held as long as a temporary Dir is in use
 	// reserved are inotify instances.
 	reserved int64
 
@@ -104,7 +106,7 @@ const startTimeout = 4 * time.Minute
 func (l *Lab) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := l.startEtcd(ctx); err != nil {
+	if err := l.startEtcds(ctx); err != nil {
 		return err
 	}
 	hubReady := make(chan struct{})

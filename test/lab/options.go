@@ -25,6 +25,8 @@ type Options struct {
 	// ResyncInterval is how often a work agent applies everything again, with up to half of it added by chance;
 	// 0 means 4 min, as OCM has it.
 	ResyncInterval time.Duration
+	// OwnHubEtcd gives the hub an etcd of its own: see Lab.SnapshotHub, Lab.RestoreHub and Lab.RebuildHub.
+	OwnHubEtcd bool
 	// KnativeControllers runs Knative's controllers too, not only its webhooks.
 	KnativeControllers bool
 	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what

@@ -51,7 +51,8 @@ type Fleet struct {
 	// Binary is the file of knative-addon.
 	Binary string
 	chart  string
-	args   []string
+	// helmArgs are the arguments of the chart's installation, args are those of the manager.
+	helmArgs, args []string
 	// hubProxy stands between the manager and the hub's API server, if it is not nil.
 	hubProxy *faultproxy.Proxy
 	// metrics are the addresses of metrics, by component.
@@ -105,20 +106,25 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if opts.LocalInstalls {
 		f.args, opts.Helm = append(f.args, "--local-installs"), append([]string{"--set", "localInstalls=true"}, opts.Helm...)
 	}
-	args := append([]string{
+	f.helmArgs = append([]string{
 		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
 	}, opts.Helm...)
-	if _, err := f.Command(ctx, "helm", args...); err != nil {
-		return nil, err
-	}
-	if err := f.RunManager(ctx, Manager); err != nil || !opts.LocalInstalls {
+	if err := f.Reinstall(ctx); err != nil || !opts.LocalInstalls {
 		return f, err
 	}
 	return f, f.run(ctx, program{
 		command: LocalInstalls, name: LocalInstalls, account: LocalAccount,
 		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trusted...),
 	})
+}
+
+// Reinstall installs the chart as Install did, on a hub that has lost the chart, and runs a manager in place of the stopped one.
+func (f *Fleet) Reinstall(ctx context.Context) error {
+	if _, err := f.Command(ctx, "helm", f.helmArgs...); err != nil {
+		return err
+	}
+	return f.RunManager(ctx, Manager)
 }
 
 // Binary returns the file of knative-addon that `make build` writes.

@@ -25,7 +25,7 @@ import (
 // evictionTime is how long the agent of an evicted cluster keeps the objects of a work that the hub does not have.
 const evictionTime = 20 * time.Second
 
-// TestHubRebuilt destroys a hub and builds another one at the same address, with the same resources. The new hub refuses each
+// TestHubRebuilt destroys a hub and builds another hub at the same address, with the same resources. The new hub refuses each
 // cluster until the annotation adopt permits the adoption, and then restarts no pod. A work agent that waits longer than its grace
 // period removes the payload of a refused cluster, and keeps CRDs, Namespaces and the resources of users.
 func TestHubRebuilt(t *testing.T) {
@@ -102,7 +102,8 @@ func TestHubRestored(t *testing.T) {
 	settled(t, s.Fleet, api.Serving, s.Managed...)
 	before := s.record(t)
 
-	// A starting API server refuses requests until it has read the permissions. The paused manager meets a ready one, with its old caches.
+	// An API server that has not read the permissions yet refuses requests. The paused manager finds a ready API server, and still has the
+	// old caches.
 	if err := errors.Join(s.Pause(harness.Manager), s.RestoreHub(t.Context()), s.Resume(harness.Manager)); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func (s storageStory) restartClients(t *testing.T) {
 	}
 }
 
-// clusterRecord is what must stay on a cluster.
+// clusterRecord holds the objects of a cluster that must stay.
 type clusterRecord struct {
 	pods []string
 	// uids are the UIDs of all objects of Knative.

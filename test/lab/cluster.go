@@ -32,8 +32,8 @@ type Cluster struct {
 	Config *rest.Config
 	// Credential is what someone would register by hand for a cluster that OCM does not manage; nil for others.
 	Credential *Credential
-	// EvictionGracePeriod is how long the work agent keeps the objects of a work that its hub does not have; 0 means 60 min, as OCM has
-	// it. Lab.Rejoin starts an agent with the current value.
+	// EvictionGracePeriod is how long the work agent keeps the objects of a work that its hub does not have; 0 means 60 min, as
+	// OCM has. Lab.Rejoin starts an agent with the current value.
 	EvictionGracePeriod time.Duration
 
 	dir        string

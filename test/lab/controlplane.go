@@ -25,8 +25,8 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab/process"
 )
 
-// startEtcds starts the etcd that the control planes share, each with a prefix of its own, and with Options.OwnHubEtcd another one for
-// the hub.
+// startEtcds starts the etcd that the control planes share, each with a prefix of its own, and with Options.OwnHubEtcd another etcd
+// for the hub.
 func (l *Lab) startEtcds(ctx context.Context) error {
 	var err error
 	if l.etcdURL, err = l.startEtcd(ctx, "etcd"); err != nil || !l.opts.OwnHubEtcd {

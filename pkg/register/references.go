@@ -47,10 +47,14 @@ func ListReferring(ctx context.Context, hub *Cluster, profile types.NamespacedNa
 	return out, nil
 }
 
-// AwaitResolved waits until TargetClusterResolved of every resource that refers to the ClusterProfile is True, and returns
-// descriptions of these resources. The error names the other resources with reason and message.
+// resolvedPeriod is how long the condition has to be True: at first the condition is of the ClusterProfile before the registration.
+const resolvedPeriod = 5 * time.Second
+
+// AwaitResolved waits until TargetClusterResolved of every resource that refers to the ClusterProfile is True, and stays True for
+// resolvedPeriod, and returns descriptions of these resources. The error names the other resources with reason and message.
 func AwaitResolved(ctx context.Context, hub *Cluster, profile types.NamespacedName, timeout time.Duration) ([]string, error) {
 	var resolved []string
+	var since time.Time
 	err := await(ctx, timeout, func(ctx context.Context) error {
 		referring, err := ListReferring(ctx, hub, profile)
 		if err != nil {
@@ -65,8 +69,17 @@ func AwaitResolved(ctx context.Context, hub *Cluster, profile types.NamespacedNa
 			}
 			resolved = append(resolved, describe(o))
 		}
-		if len(waiting) > 0 {
+		switch {
+		case len(waiting) > 0:
+			since = time.Time{}
 			return fmt.Errorf("condition %s is not True after %s:\n  %s", api.TargetClusterResolved, timeout, strings.Join(waiting, "\n  "))
+		case len(resolved) == 0:
+			return nil
+		case since.IsZero():
+			since = time.Now()
+		}
+		if time.Since(since) < resolvedPeriod {
+			return fmt.Errorf("condition %s was not True for %s within %s: run the command again with a longer --timeout", api.TargetClusterResolved, resolvedPeriod, timeout)
 		}
 		return nil
 	})

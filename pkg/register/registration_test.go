@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -228,14 +229,17 @@ func TestAwaitResolved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub, _ := newFake("hub", tc.resource)
-			resolved, err := AwaitResolved(t.Context(), hub, team, time.Millisecond)
+			resolved, err := AwaitResolved(t.Context(), hub, team, time.Second)
 			if tc.want != nil {
 				checkError(t, err, tc.want...)
 				return
 			}
-			if err != nil || len(resolved) != 1 {
-				t.Errorf("%v, %v", resolved, err)
-			}
+			checkError(t, err, "was not True for 5s within 1s", "--timeout")
+			synctest.Test(t, func(t *testing.T) {
+				if resolved, err = AwaitResolved(t.Context(), hub, team, time.Minute); err != nil || len(resolved) != 1 {
+					t.Errorf("%v, %v", resolved, err)
+				}
+			})
 			_, err = CheckRemoval(t.Context(), hub, nil, team)
 			checkError(t, err, "KnativeServing blue/edge", "Delete the resources first")
 		})

@@ -269,9 +269,15 @@ func (n *newcomer) refuseUnregister(t *testing.T) {
 }
 
 func (n *newcomer) reportRefusal(t *testing.T) {
-	out, err := n.register(t.Context(), registeredName, "--provider", "unknown", "--timeout", "20s")
-	refuses(t, out, err, "the manager does not use it", "KnativeServing blue/edge-7: "+api.ReasonAccessProviderNotConfigured)
-	if out, err = n.register(t.Context(), registeredName); err != nil {
+	refusal := []string{"the manager does not use it", "KnativeServing blue/edge-7: " + api.ReasonAccessProviderNotConfigured}
+	eventually(t, "the command reports the refusal", 3*time.Minute, func(ctx context.Context) error {
+		out, err := n.register(ctx, registeredName, "--provider", "unknown", "--timeout", "20s")
+		if missing := slices.DeleteFunc(slices.Clone(refusal), func(word string) bool { return strings.Contains(out, word) }); err == nil || len(missing) > 0 {
+			return fmt.Errorf("%q is not in the output, error %w: %s", missing, err, out)
+		}
+		return nil
+	})
+	if out, err := n.register(t.Context(), registeredName); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	n.ready(t, api.Serving, registeredName)

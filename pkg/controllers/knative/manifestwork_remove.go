@@ -145,6 +145,9 @@ func describeRemoval(s *scope) string {
 		if s.crds.DeletionTimestamp != nil {
 			return where + ": " + manifestwork.DescribeDeletion(s.crds)
 		}
+		if applied, why := manifestwork.Applied(s.crds); !applied {
+			return fmt.Sprintf("%s: the CRDs go first: ManifestWork %q: %s", where, s.crds.Name, why)
+		}
 		return where + ": the CRDs, and with them the resources of users, go first"
 	}
 	for _, p := range s.payloads {

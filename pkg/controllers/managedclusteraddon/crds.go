@@ -52,6 +52,9 @@ func (r *Reconciler) removeCRDs(ctx context.Context, s *scope) error {
 	if !s.deletesUserResources() {
 		return r.keepCRDs(ctx, s)
 	}
+	if owning := manifestwork.OwningCRDs(s.crds); owning != nil { // the policy counts again after a pause
+		return r.updateWork(ctx, owning)
+	}
 	if applied, _ := manifestwork.Applied(s.crds); !applied {
 		return nil
 	}

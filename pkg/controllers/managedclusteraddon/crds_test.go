@@ -105,6 +105,10 @@ func TestRemoveCRDs(t *testing.T) {
 			hub:    newHub().allowed().with(payload(), stripped(), manifestwork.Orphaned(crdsWork())),
 			want:   []string{patchStatus, deleteCRDs},
 		},
+		"the policy counts again": {
+			reason: "A deletion of the orphaned work would keep the CRDs.",
+			hub:    withUsers(payload(), stripped(), manifestwork.Orphaned(crdsWork())), want: []string{patchStatus, updateCRDs},
+		},
 		"the removal was given up": {
 			reason: "The add-on is requested again, and the work is a rest of the removal.",
 			hub:    newHub().adopting().with(probeWork(t, "", nil), manifestwork.Orphaned(crdsWork())),

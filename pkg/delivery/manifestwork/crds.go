@@ -42,6 +42,14 @@ func WithoutCreatedCRDs(foundation *workv1.ManifestWork) (*workv1.ManifestWork, 
 	return out, nil
 }
 
+// OwningCRDs returns the work with the CRDs as the owner of the CRDs; nil when the work is no orphan.
+func OwningCRDs(crds *workv1.ManifestWork) *workv1.ManifestWork {
+	if !IsOrphaned(crds) {
+		return nil
+	}
+	return notOrphaned(crds)
+}
+
 // splitCreatedCRDs returns the manifests of the CRDs that an add-on has created, and all other manifests.
 func splitCreatedCRDs(foundation *workv1.ManifestWork) (created, others []workv1.Manifest, err error) {
 	objects, err := manifestsOf(foundation)

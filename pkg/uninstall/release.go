@@ -130,7 +130,7 @@ func planWork(clients hub.Clients, component api.Component, w *workv1.ManifestWo
 		if err != nil {
 			return err
 		}
-		if read, err = restoreWebhooks(read); err != nil {
+		if read, err = restoreWorkloads(read); err != nil {
 			return err
 		}
 		_, err = works.Update(ctx, manifestwork.Orphaned(read), metav1.UpdateOptions{})
@@ -138,13 +138,13 @@ func planWork(clients hub.Clients, component api.Component, w *workv1.ManifestWo
 	})}
 }
 
-// restoreWebhooks returns the work with webhook configurations that need no webhook when a removal had stopped the webhooks.
-func restoreWebhooks(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
-	stopped, err := manifestwork.WebhooksStopped(w)
+// restoreWorkloads returns the work with webhook configurations that need no webhook when a removal had stopped the workloads.
+func restoreWorkloads(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	stopped, err := manifestwork.WorkloadsStopped(w)
 	if err != nil || !stopped {
 		return w, err
 	}
-	return manifestwork.IgnoreWebhookFailures(w)
+	return manifestwork.RestoreWithoutWebhooks(w)
 }
 
 // FindLeader returns the name of the manager that holds a Lease of this add-on, and "" without a live manager. A live manager would

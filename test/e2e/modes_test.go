@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
@@ -303,9 +305,60 @@ func leavesNothing(t *testing.T, ways []way) {
 	for _, w := range ways {
 		w.find(t)
 	}
+	var checks []func()
+	for _, w := range ways {
+		checks = append(checks, w.watchPermissions(t))
+	}
 	for _, w := range ways {
 		w.gone(t, api.Serving, w.Name)
 		w.bare(t)
+	}
+	for _, check := range checks {
+		check()
+	}
+}
+
+// watchPermissions watches the ClusterRoleBindings of Knative. check ends the watch and fails the story when a binding was deleted
+// while a pod in the namespace of Knative was not being deleted, or when no binding was deleted.
+func (w way) watchPermissions(t *testing.T) (check func()) {
+	t.Helper()
+	var events watch.Interface
+	eventually(t, "a watch of "+w.Name, time.Minute, func(context.Context) (err error) {
+		events, err = w.kube.RbacV1().ClusterRoleBindings().Watch(t.Context(), metav1.ListOptions{})
+		return err
+	})
+	deleted, violations := 0, []string(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events.ResultChan() {
+			o, isBinding := e.Object.(*rbacv1.ClusterRoleBinding)
+			if e.Type != watch.Deleted || !isBinding || !strings.Contains(o.Name, "knative") {
+				continue
+			}
+			deleted++
+			pods, err := w.kube.CoreV1().Pods("knative-serving").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				violations = append(violations, err.Error())
+				continue
+			}
+			for i := range pods.Items {
+				if pods.Items[i].DeletionTimestamp == nil {
+					violations = append(violations, fmt.Sprintf("ClusterRoleBinding %s is deleted, and pod %s runs", o.Name, pods.Items[i].Name))
+				}
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		events.Stop()
+		<-done
+		if deleted == 0 {
+			t.Errorf("%s: the watch saw no deletion of a ClusterRoleBinding", w.Name)
+		}
+		for _, v := range violations {
+			t.Errorf("%s: %s", w.Name, v)
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcil
 				return reconcile.Result{}, fmt.Errorf("cannot orphan ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
 			}
 		default:
-			stopped, err := manifestwork.WebhooksStopped(w)
+			stopped, err := manifestwork.WorkloadsStopped(w)
 			if err != nil {
 				return reconcile.Result{}, err
 			}
@@ -89,7 +89,7 @@ func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcil
 }
 
 // noteOrphaned emits the Event that names the objects on the cluster. late are the works whose removal had begun, silent the works
-// with webhooks that could not be restored.
+// with workloads that could not be restored.
 func (r *Reconciler) noteOrphaned(s *scope, late, silent []string) {
 	kept := fmt.Sprintf("cluster %q keeps %s", s.namespace, manifestwork.Contents(s.listWorks()...))
 	note, end := fmt.Sprintf("As annotation %s asks, %s", api.ForceOrphanAnnotation, kept), "goes on when the cluster is back"
@@ -102,16 +102,16 @@ func (r *Reconciler) noteOrphaned(s *scope, late, silent []string) {
 		note += fmt.Sprintf("; the removal of %v had begun and %s", late, end)
 	}
 	if len(silent) > 0 {
-		note += fmt.Sprintf("; but webhooks of %v had been stopped and cannot be rendered: what they checked passes unchecked until it is installed again", silent)
+		note += fmt.Sprintf("; but the workloads of %v had been stopped and cannot be rendered: until the next installation the webhooks check no resource", silent)
 	}
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release", "%s", message.OneLine(note, message.MaxNote))
 }
 
-// bundleToRestore returns the bundle that the stopped webhooks of the works are restored from, and whether the bundle is still being
-// rendered. bundle is nil when no webhook was stopped, and when the configuration has a fault: no fault may keep the add-on.
+// bundleToRestore returns the bundle that the stopped workloads of the works are restored from, and whether the bundle is still being
+// rendered. bundle is nil when no workload was stopped, and when the configuration has a fault: no fault may keep the add-on.
 func (r *Reconciler) bundleToRestore(ctx context.Context, s *scope) (bundle *render.Bundle, rendering bool) {
 	needed := slices.ContainsFunc(s.listWorks(), func(w *workv1.ManifestWork) bool {
-		stopped, err := manifestwork.WebhooksStopped(w)
+		stopped, err := manifestwork.WorkloadsStopped(w)
 		return w.DeletionTimestamp == nil && !manifestwork.IsOrphaned(w) && err == nil && stopped
 	})
 	if !needed {
@@ -124,10 +124,10 @@ func (r *Reconciler) bundleToRestore(ctx context.Context, s *scope) (bundle *ren
 	return bundle, addon.IsRendering(fault)
 }
 
-// orphanWork lets the cluster keep the objects of a work when the work is deleted. A payload whose removal had begun gets the webhooks
+// orphanWork lets the cluster keep the objects of a work when the work is deleted. A payload whose removal had begun gets the workloads
 // back first.
 func (r *Reconciler) orphanWork(ctx context.Context, s *scope, w *workv1.ManifestWork, bundle *render.Bundle) error {
-	stopped, err := manifestwork.WebhooksStopped(w)
+	stopped, err := manifestwork.WorkloadsStopped(w)
 	if err != nil {
 		return err
 	}
@@ -144,15 +144,15 @@ func (r *Reconciler) orphanWork(ctx context.Context, s *scope, w *workv1.Manifes
 	return err
 }
 
-// restorePayload returns the payload with its former webhooks, or with webhook configurations that need no webhook when the
+// restorePayload returns the payload with its former workloads, or with webhook configurations that need no webhook when the
 // delivered bundle cannot be rendered any more.
 func (s *scope) restorePayload(payload *workv1.ManifestWork, bundle *render.Bundle) (*workv1.ManifestWork, error) {
 	if bundle != nil && s.foundation != nil && s.foundation.Annotations[api.DigestAnnotation] == bundle.FoundationDigest {
-		if w, err := manifestwork.RestoreWebhooks(payload, bundle); w != nil || err != nil {
+		if w, err := manifestwork.RestoreWorkloads(payload, bundle); w != nil || err != nil {
 			return w, err
 		}
 	}
-	return manifestwork.IgnoreWebhookFailures(payload)
+	return manifestwork.RestoreWithoutWebhooks(payload)
 }
 
 // listWorks returns the works with objects on the cluster: the payloads, the foundation, and the CRDs of a removal.

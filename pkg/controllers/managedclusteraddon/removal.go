@@ -146,7 +146,7 @@ func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Re
 		}
 		log.FromContext(ctx).V(1).Info("removing payload", "work", p.Name, "step", removal.Step, "why", removal.Why)
 		switch removal.Step {
-		case manifestwork.StopWebhooks, manifestwork.Reclaim:
+		case manifestwork.StopWorkloads, manifestwork.Reclaim:
 			_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
 		case manifestwork.RetryReclaim:
 			result.RequeueAfter, err = r.retryReclaim(ctx, s.addon, p)

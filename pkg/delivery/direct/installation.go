@@ -37,6 +37,8 @@ type Installation struct {
 	failedObjects, failedDeletions map[render.ObjectID]*failedObject
 	// removalBegun reports that a removal found an object of the installation.
 	removalBegun bool
+	// stopBegun is the time when a removal first waited for pods to end.
+	stopBegun time.Time
 	// repairs records which objects were repaired recently.
 	repairs repairHistory
 }

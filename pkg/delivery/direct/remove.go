@@ -18,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // RemoveOptions configure which objects a removal deletes besides the payload.
@@ -96,6 +97,11 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 
 func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
 	for _, s := range inventory.RemovalOrder() {
+		if s == render.StageWorkload {
+			if waiting, err := i.stopWorkloads(ctx, inv); waiting != "" || err != nil {
+				return waiting, err
+			}
+		}
 		if waiting, err := i.removeItems(ctx, inv, func(e inventory.Item) bool { return e.Stage() == s }); waiting != "" || err != nil {
 			return waiting, err
 		}
@@ -185,8 +191,8 @@ func (i *Installation) deleteItem(ctx context.Context, e *inventory.Item) (gone 
 			return true, nil
 		case err != nil:
 			return false, err
-		case o.Labels[api.ComponentLabel] != string(i.owner.Component), e.UID != "" && o.UID != e.UID, o.Annotations[inventory.KeepAnnotation] != "":
-			return true, nil // any user of the cluster may edit the inventory
+		case !i.mayRemove(o, e):
+			return true, nil
 		case o.DeletionTimestamp != nil:
 			return false, nil
 		}

@@ -64,13 +64,13 @@ func TestNoWriteKeepsCompleteRules(t *testing.T) {
 	}
 	fresh := payloadWork(t, webhookManifests())
 	stopped := next(t, fresh).Payload
-	report(stopped, deploymentStatus(map[string]int64{generationValue: 2, observedValue: 2}))
+	report(stopped, stoppedStatus("webhook"), stoppedStatus("controller"))
 	reclaimed := next(t, stopped).Payload
 	for name, tc := range map[string]struct {
 		work *workv1.ManifestWork
 		want RemovalStep
 	}{
-		"before the removal": {fresh, StopWebhooks}, "with stopped webhooks": {stopped, StopWebhooks}, "after the reclaim": {reclaimed, Reclaim},
+		"before the removal": {fresh, StopWorkloads}, "with stopped webhooks": {stopped, StopWorkloads}, "after the reclaim": {reclaimed, Reclaim},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withRule(tc.work)

@@ -28,8 +28,8 @@ func TestDrifted(t *testing.T) {
 		old      bool
 		want     []string
 	}{
-		"as it should be": {reason: "Nothing has drifted.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 1})},
-		"gone":            {reason: "Somebody has deleted it.", expected: fixed, status: deploymentStatus(nil, gone), want: []string{"Deployment " + ns + "/webhook is gone"}},
+		"as it should be": {reason: "Nothing has drifted.", expected: fixed, status: deploymentStatus("webhook", map[string]int64{generationValue: 1, desiredValue: 1})},
+		"gone":            {reason: "Somebody has deleted it.", expected: fixed, status: deploymentStatus("webhook", nil, gone), want: []string{"Deployment " + ns + "/webhook is gone"}},
 		"a Service is gone": {
 			reason: "The agent would bring it back minutes later.", expected: fixed, status: manifestStatus("Service", "webhook", gone),
 			want: []string{"Service " + ns + "/webhook is gone"},
@@ -37,13 +37,13 @@ func TestDrifted(t *testing.T) {
 		"a Service is there": {reason: "Nothing has drifted.", expected: fixed, status: manifestStatus("Service", "webhook")},
 		"a Job is gone":      {reason: "It has finished.", expected: fixed, status: manifestStatus("Job", "cleanup", gone)},
 		"scaled to none": {
-			reason: "The agent does not report what is 0.", expected: fixed, status: deploymentStatus(map[string]int64{generationValue: 2}),
+			reason: "The agent does not report what is 0.", expected: fixed, status: deploymentStatus("webhook", map[string]int64{generationValue: 2}),
 			want: []string{"Deployment " + ns + "/webhook is scaled to 0 instead of 1"},
 		},
-		"scaled by its autoscaler": {reason: "The number is the cluster's own.", expected: scaled, status: deploymentStatus(map[string]int64{generationValue: 2, desiredValue: 7})},
-		"not reported":             {reason: "Nobody knows.", expected: fixed, status: deploymentStatus(nil)},
-		"another kind":             {reason: "It is no workload of the bundle.", expected: other, status: deploymentStatus(nil, gone)},
-		"older generation":         {reason: "The agent is about to apply anyway.", expected: fixed, status: deploymentStatus(nil, gone), old: true},
+		"scaled by its autoscaler": {reason: "The number is the cluster's own.", expected: scaled, status: deploymentStatus("webhook", map[string]int64{generationValue: 2, desiredValue: 7})},
+		"not reported":             {reason: "Nobody knows.", expected: fixed, status: deploymentStatus("webhook", nil)},
+		"another kind":             {reason: "It is no workload of the bundle.", expected: other, status: deploymentStatus("webhook", nil, gone)},
+		"older generation":         {reason: "The agent is about to apply anyway.", expected: fixed, status: deploymentStatus("webhook", nil, gone), old: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}

@@ -91,31 +91,31 @@ func TestRuns(t *testing.T) {
 		"everything runs": {
 			reason: "There is nothing more to wait for.", want: true,
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(rolledOut), complete, looked(b)}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete, looked(b)}
 			},
 		},
 		"old pods serve": {
 			reason: "The Deployment is Available, and its new pods are not.",
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(stuck), complete, looked(b)}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", stuck), complete, looked(b)}
 			},
 		},
 		"the Job is running": {
 			reason: "It may fail.",
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(rolledOut), looked(b)}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), looked(b)}
 			},
 		},
 		"an object was refused": {
 			reason: "The cluster does not have what it should.",
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(rolledOut), complete, looked(b), notApplied("ConfigMap", ns, "config", "denied")}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete, looked(b), notApplied("ConfigMap", ns, "config", "denied")}
 			},
 		},
 		"what was there before ran": {
 			reason: "The agent has not looked since it has applied the bundle.",
 			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(rolledOut), complete}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete}
 			},
 		},
 	} {
@@ -150,26 +150,26 @@ func TestHealth(t *testing.T) {
 		"runs": {
 			reason: "There is nothing to say.",
 			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(running), looked(b)}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", running), looked(b)}
 			},
 		},
 		"a Job was removed": {
 			reason: "It goes when it has finished.",
 			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(running), removedJob}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", running), removedJob}
 			},
 		},
 		"pods are starting": {
 			reason: "The message names what is waited for.",
 			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(starting)}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", starting)}
 			},
 			want: []string{"Deployment " + ns + "/webhook: 0 of 1 pods are available"},
 		},
 		"a ConfigMap is gone": {
 			reason: "Knative does not work without its objects.",
 			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus(running), lost}
+				return []workv1.ManifestCondition{deploymentStatus("webhook", running), lost}
 			},
 			want: []string{"ConfigMap " + ns + "/config: it is gone"},
 		},

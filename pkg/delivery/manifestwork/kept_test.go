@@ -34,7 +34,7 @@ const (
 // TestObserveKept holds that the payload alone tells what should run.
 func TestObserveKept(t *testing.T) {
 	w := workOf(fixedDeployment, scaledDeployment, autoscaler, oneJob, configWithKind)
-	report(w, deploymentStatus(map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 2, totalValue: 2, updatedValue: 2, availableValue: 1}))
+	report(w, deploymentStatus("webhook", map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 2, totalValue: 2, updatedValue: 2, availableValue: 1}))
 	kept, err := ObserveKept([]*workv1.ManifestWork{w})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestRefusedIsNotGone(t *testing.T) {
 	denied := metav1.Condition{Type: workv1.ManifestApplied, Status: metav1.ConditionFalse, Message: "denied by\npolicy"}
 	role := manifestStatus("ClusterRole", "admin", denied, gone)
 	role.ResourceMeta.Namespace = ""
-	webhook := deploymentStatus(nil, gone, denied)
+	webhook := deploymentStatus("webhook", nil, gone, denied)
 	lost := manifestStatus("ClusterRole", "view", gone)
 	lost.ResourceMeta.Namespace = ""
 	report(w, role, webhook, lost)

@@ -201,7 +201,7 @@ func TestObserve(t *testing.T) {
 	complete := metav1.Condition{Type: workv1.ManifestComplete, Status: metav1.ConditionTrue}
 	finished := metav1.Condition{Type: jobFinishedCondition, Status: metav1.ConditionTrue}
 	hasFailed := metav1.Condition{Type: jobFailedCondition, Status: metav1.ConditionTrue}
-	stateful := deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 2}, applied)
+	stateful := deploymentStatus("webhook", map[string]int64{generationValue: 1, desiredValue: 2}, applied)
 	stateful.ResourceMeta.Kind, stateful.ResourceMeta.Resource = "StatefulSet", "statefulsets"
 	running := delivery.WorkloadState{WorkloadKey: delivery.WorkloadKey{Kind: "Deployment", Namespace: ns, Name: "webhook"}, State: workload.State{Generation: 1, Desired: 1}}
 	for name, tc := range map[string]struct {
@@ -243,7 +243,7 @@ func TestObserve(t *testing.T) {
 		},
 		"workloads": {
 			reason:  "Their states are what the agent feeds back.",
-			payload: []workv1.ManifestCondition{deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 1}, applied), stateful},
+			payload: []workv1.ManifestCondition{deploymentStatus("webhook", map[string]int64{generationValue: 1, desiredValue: 1}, applied), stateful},
 			want: delivery.Observation{Workloads: []delivery.WorkloadState{running, {
 				WorkloadKey: delivery.WorkloadKey{Kind: "StatefulSet", Namespace: ns, Name: "webhook"},
 				State:       workload.State{Generation: 1, Desired: 2},
@@ -251,15 +251,15 @@ func TestObserve(t *testing.T) {
 		},
 		"a workload that is gone": {
 			reason:  "What the agent fed back of it before is not so any more.",
-			payload: []workv1.ManifestCondition{deploymentStatus(map[string]int64{generationValue: 1, desiredValue: 1}, applied, gone)},
+			payload: []workv1.ManifestCondition{deploymentStatus("webhook", map[string]int64{generationValue: 1, desiredValue: 1}, applied, gone)},
 		},
 		"a workload that the agent has not fed back": {
 			reason:  "No pods wanted and no pods there is not the same as not looked at.",
-			payload: []workv1.ManifestCondition{deploymentStatus(nil, applied)},
+			payload: []workv1.ManifestCondition{deploymentStatus("webhook", nil, applied)},
 		},
 		"a foundation's objects": {
 			reason:     "There is no workload among them.",
-			foundation: []workv1.ManifestCondition{deploymentStatus(map[string]int64{generationValue: 1}, applied)},
+			foundation: []workv1.ManifestCondition{deploymentStatus("webhook", map[string]int64{generationValue: 1}, applied)},
 		},
 		"Jobs": {
 			reason:   "A failed Job has not finished, and payloads of older managers report Complete.",
@@ -300,7 +300,7 @@ func TestObserveDoesNotDependOnOrder(t *testing.T) {
 	d := deliver(t, bundle(t))
 	d.split()
 	for i, p := range d.payloads {
-		report(p, notApplied("ConfigMap", ns, p.Name, "denied"), deploymentStatus(map[string]int64{generationValue: int64(i + 1)}))
+		report(p, notApplied("ConfigMap", ns, p.Name, "denied"), deploymentStatus("webhook", map[string]int64{generationValue: int64(i + 1)}))
 	}
 	want := d.observe()
 	for range 20 {

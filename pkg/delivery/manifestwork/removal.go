@@ -20,16 +20,18 @@ import (
 
 // Knative makes its Namespace the only owner of its webhook configurations, and the work agent deletes only owned objects:
 // a plain deletion of the payload leaves the configurations behind, with failurePolicy Fail and without a webhook to
-// answer. Therefore the webhooks stop first; then the agent applies again and becomes an owner again; then the work is
-// deleted. The spec and the status of a payload show its step at any time, without any other state.
+// answer. Therefore the workloads stop first; then the agent applies again and becomes an owner again; then the work is
+// deleted. All workloads stop, not only the webhooks, because the agent deletes all objects of a work at once: a controller
+// without its permissions cannot release its Leases, and the next installation would wait for each Lease to expire. The spec
+// and the status of a payload show its step at any time, without any other state.
 
 // RemovalStep is the next step in the removal of a payload.
 type RemovalStep string
 
 const (
-	// StopWebhooks means to write Removal.Payload, in which the webhooks' Deployments have no replicas.
-	StopWebhooks RemovalStep = "StopWebhooks"
-	// AwaitStop means to wait until the agent reports that the webhooks have no pods.
+	// StopWorkloads means to write Removal.Payload, in which the workloads have no replicas.
+	StopWorkloads RemovalStep = "StopWorkloads"
+	// AwaitStop means to wait until the agent reports that the workloads have no pods.
 	AwaitStop RemovalStep = "AwaitStop"
 	// Reclaim means to write Removal.Payload, without the webhooks' Deployments, so that the agent applies the rest again.
 	Reclaim RemovalStep = "Reclaim"
@@ -64,18 +66,16 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 	if err != nil {
 		return Removal{}, err
 	}
-	carried, mayComplete := carriedWebhooks(objects), hasCompleteRules(payload)
+	carried, mayComplete := carriedWorkloads(payload, objects), hasCompleteRules(payload)
+	webhooks := webhooksAmong(carried)
 	switch {
-	case len(carried) > 0 && mayComplete, slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.replicas != 0 }):
-		changed, err := withWebhooksStopped(payload, carried)
-		return Removal{Step: StopWebhooks, Why: "Knative's webhooks are being stopped", Payload: changed}, err
-	case len(carried) > 0:
-		if running := runningWebhooks(payload, carried); len(running) > 0 {
-			return Removal{Step: AwaitStop, Why: "waiting for Knative's webhooks to stop: " + strings.Join(running, ", ")}, nil
-		}
-		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, carried)}, nil
-	case !reportsOwners(payload) || payload.Spec.DeleteOption != nil || mayComplete:
-		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, nil)}, nil
+	case len(webhooks) > 0 && mayComplete, slices.ContainsFunc(carried, carriedWorkload.mayRun):
+		changed, err := withWorkloadsStopped(payload, carried)
+		return Removal{Step: StopWorkloads, Why: "the workloads of Knative are being stopped", Payload: changed}, err
+	case len(runningWorkloads(payload, carried)) > 0:
+		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(runningWorkloads(payload, carried))}, nil
+	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete:
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, webhooks)}, nil
 	}
 	return determineReclaim(payload), nil
 }
@@ -128,12 +128,16 @@ func keeps(w *workv1.ManifestWork, object workv1.ManifestResourceMeta) bool {
 	}
 }
 
-// carriedWebhook is the manifest of a Deployment in a payload whose pods answer Knative's webhooks.
-type carriedWebhook struct {
+// carriedWorkload is the manifest of a Deployment or StatefulSet in a payload.
+type carriedWorkload struct {
 	index    int
 	object   *unstructured.Unstructured
 	replicas int64 // -1 for an absent field
+	// webhook reports whether the pods answer Knative's webhooks.
+	webhook bool
 }
+
+func (c carriedWorkload) mayRun() bool { return c.replicas != 0 }
 
 func manifestsOf(payload *workv1.ManifestWork) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, len(payload.Spec.Workload.Manifests))
@@ -146,35 +150,40 @@ func manifestsOf(payload *workv1.ManifestWork) ([]*unstructured.Unstructured, er
 	return objects, nil
 }
 
-func carriedWebhooks(objects []*unstructured.Unstructured) []carriedWebhook {
-	var out []carriedWebhook
+// carriedWorkloads returns the workloads of the payload, in its order, without those of a kind that the cluster does not serve.
+func carriedWorkloads(payload *workv1.ManifestWork, objects []*unstructured.Unstructured) []carriedWorkload {
+	var out []carriedWorkload
 	for _, w := range render.WorkloadsOf(objects) {
-		if !w.Webhook {
-			continue
-		}
 		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == w.Kind && o.GetNamespace() == w.Namespace && o.GetName() == w.Name
 		})
-		c := carriedWebhook{index: i, object: objects[i], replicas: -1}
+		if hasMissingKind(payload, objects[i]) {
+			continue
+		}
+		c := carriedWorkload{index: i, object: objects[i], replicas: -1, webhook: w.Webhook}
 		if n, found, err := unstructured.NestedInt64(objects[i].Object, "spec", "replicas"); err == nil && found {
 			c.replicas = n
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b carriedWebhook) int { return a.index - b.index })
+	slices.SortFunc(out, func(a, b carriedWorkload) int { return a.index - b.index })
 	return out
 }
 
-// withWebhooksStopped returns the payload with zero replicas of the webhooks.
-func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook) (*workv1.ManifestWork, error) {
+func webhooksAmong(carried []carriedWorkload) []carriedWorkload {
+	return slices.DeleteFunc(slices.Clone(carried), func(c carriedWorkload) bool { return !c.webhook })
+}
+
+// withWorkloadsStopped returns the payload with zero replicas of the workloads.
+func withWorkloadsStopped(payload *workv1.ManifestWork, carried []carriedWorkload) (*workv1.ManifestWork, error) {
 	out := notOrphaned(payload)
 	for _, c := range carried {
 		if err := unstructured.SetNestedField(c.object.Object, int64(0), "spec", "replicas"); err != nil {
-			return nil, fmt.Errorf("cannot stop Deployment %q: %w", c.object.GetName(), err)
+			return nil, fmt.Errorf("cannot stop %s %q: %w", c.object.GetKind(), c.object.GetName(), err)
 		}
 		raw, err := json.Marshal(c.object.Object)
 		if err != nil {
-			return nil, fmt.Errorf("cannot stop Deployment %q: %w", c.object.GetName(), err)
+			return nil, fmt.Errorf("cannot stop %s %q: %w", c.object.GetKind(), c.object.GetName(), err)
 		}
 		out.Spec.Workload.Manifests[c.index].Raw = raw
 	}
@@ -184,11 +193,11 @@ func withWebhooksStopped(payload *workv1.ManifestWork, carried []carriedWebhook)
 // payloadForReclaim returns the payload without its webhooks, in which the agent reports the owners of the webhook
 // configurations. Objects of a kind that the cluster does not serve leave the payload, too: one such object keeps the agent
 // from recording the ownership of all others.
-func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, carried []carriedWebhook) *workv1.ManifestWork {
+func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, webhooks []carriedWorkload) *workv1.ManifestWork {
 	out := notOrphaned(payload)
 	out.Spec.Workload.Manifests = nil
 	for i, m := range payload.Spec.Workload.Manifests {
-		isWebhook := slices.ContainsFunc(carried, func(c carriedWebhook) bool { return c.index == i })
+		isWebhook := slices.ContainsFunc(webhooks, func(c carriedWorkload) bool { return c.index == i })
 		if !isWebhook && !hasMissingKind(payload, objects[i]) {
 			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
 		}
@@ -222,8 +231,8 @@ func reportsOwner(c workv1.ManifestConfigOption) bool {
 	return isWebhookConfiguration(c.ResourceIdentifier.Resource) && len(c.FeedbackRules) > 0
 }
 
-// runningWebhooks lists the webhooks that the agent has not reported as stopped.
-func runningWebhooks(payload *workv1.ManifestWork, carried []carriedWebhook) []string {
+// runningWorkloads lists the workloads that the agent has not reported as stopped.
+func runningWorkloads(payload *workv1.ManifestWork, carried []carriedWorkload) []string {
 	var out []string
 	for _, c := range carried {
 		m := findManifest(payload, c.object)
@@ -233,7 +242,7 @@ func runningWebhooks(payload *workv1.ManifestWork, carried []carriedWebhook) []s
 		if m != nil && isStopped(workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)) {
 			continue
 		}
-		out = append(out, c.object.GetNamespace()+"/"+c.object.GetName())
+		out = append(out, c.object.GetKind()+" "+c.object.GetNamespace()+"/"+c.object.GetName())
 	}
 	slices.Sort(out)
 	return out

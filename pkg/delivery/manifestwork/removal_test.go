@@ -72,9 +72,14 @@ func report(w *workv1.ManifestWork, manifests ...workv1.ManifestCondition) {
 	w.Status.ResourceStatus.Manifests = manifests
 }
 
-func deploymentStatus(values map[string]int64, conditions ...metav1.Condition) workv1.ManifestCondition {
+// stoppedStatus is the status of a Deployment without pods.
+func stoppedStatus(name string) workv1.ManifestCondition {
+	return deploymentStatus(name, map[string]int64{generationValue: 2, observedValue: 2})
+}
+
+func deploymentStatus(name string, values map[string]int64, conditions ...metav1.Condition) workv1.ManifestCondition {
 	m := workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Resource: "deployments", Namespace: ns, Name: "webhook"},
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Resource: "deployments", Namespace: ns, Name: name},
 		Conditions:   conditions,
 	}
 	for name, v := range values {
@@ -102,13 +107,13 @@ var gone = metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.Condi
 func TestRemoval(t *testing.T) {
 	w := payloadWork(t, webhookManifests())
 	r := next(t, w)
-	if r.Step != StopWebhooks {
-		t.Fatalf("first step is %s (%s), want %s", r.Step, r.Why, StopWebhooks)
+	if r.Step != StopWorkloads {
+		t.Fatalf("first step is %s (%s), want %s", r.Step, r.Why, StopWorkloads)
 	}
 	w = r.Payload
 	w.Generation++
-	if diff := cmp.Diff([]int64{-1, 0, -1, -1}, replicasOf(t, w)); diff != "" {
-		t.Errorf("only the webhook is stopped: replicas (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]int64{-1, 0, 0, -1}, replicasOf(t, w)); diff != "" {
+		t.Errorf("each workload is stopped: replicas (-want +got):\n%s", diff)
 	}
 
 	for name, values := range map[string]map[string]int64{
@@ -117,16 +122,19 @@ func TestRemoval(t *testing.T) {
 		"pods left":        {generationValue: 2, observedValue: 2, totalValue: 1},
 		"scaled up again":  {generationValue: 3, observedValue: 3, desiredValue: 1},
 	} {
-		report(w, deploymentStatus(values))
-		if r := next(t, w); r.Step != AwaitStop {
-			t.Errorf("%s: step is %s (%s), want %s", name, r.Step, r.Why, AwaitStop)
+		for running, stopped := range map[string]string{"webhook": "controller", "controller": "webhook"} {
+			report(w, deploymentStatus(running, values), stoppedStatus(stopped))
+			r := next(t, w)
+			if want := "waiting for the workloads of Knative to stop: Deployment knative-serving/" + running; r.Step != AwaitStop || r.Why != want {
+				t.Errorf("%s: step is %s (%s), want %s (%s)", name, r.Step, r.Why, AwaitStop, want)
+			}
 		}
 	}
-	report(w, deploymentStatus(nil, gone))
+	report(w, deploymentStatus("webhook", nil, gone), stoppedStatus("controller"))
 	if r := next(t, w); r.Step != Reclaim {
 		t.Errorf("a Deployment that is gone has stopped, but step is %s (%s)", r.Step, r.Why)
 	}
-	report(w, deploymentStatus(map[string]int64{generationValue: 2, observedValue: 2}))
+	report(w, stoppedStatus("webhook"), stoppedStatus("controller"))
 	r = next(t, w)
 	if r.Step != Reclaim {
 		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
@@ -140,15 +148,19 @@ func TestRemoval(t *testing.T) {
 	if r := next(t, w); r.Step != AwaitReclaim {
 		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
 	}
-	report(w, configurationStatus(false))
+	report(w, configurationStatus(true), deploymentStatus("controller", map[string]int64{generationValue: 3, observedValue: 3, totalValue: 1}))
+	if r := next(t, w); r.Step != AwaitStop {
+		t.Errorf("a controller runs again, but step is %s (%s)", r.Step, r.Why)
+	}
+	report(w, configurationStatus(false), stoppedStatus("controller"))
 	if r := next(t, w); r.Step != RetryReclaim {
 		t.Errorf("the agent does not own the configuration, but step is %s (%s)", r.Step, r.Why)
 	}
-	report(w, configurationStatus(false, gone))
+	report(w, configurationStatus(false, gone), stoppedStatus("controller"))
 	if r := next(t, w); r.Step != Delete {
 		t.Errorf("nobody needs to own a configuration that is gone, but step is %s (%s)", r.Step, r.Why)
 	}
-	report(w, configurationStatus(true))
+	report(w, configurationStatus(true), stoppedStatus("controller"))
 	if r := next(t, w); r.Step != Delete {
 		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 	}
@@ -167,14 +179,23 @@ func TestRemovalShortcuts(t *testing.T) {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
 	})
-	t.Run("a payload without webhooks asks for owners once and goes", func(t *testing.T) {
+	t.Run("a payload without webhooks stops its workloads, asks for owners once and goes", func(t *testing.T) {
 		w := payloadWork(t, webhookManifests()[2:3])
 		r := next(t, w)
+		if r.Step != StopWorkloads {
+			t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, StopWorkloads)
+		}
+		w = r.Payload
+		if stopped, err := WorkloadsStopped(w); !stopped || err != nil {
+			t.Errorf("stopped is %t, %v", stopped, err)
+		}
+		report(w, stoppedStatus("controller"))
+		r = next(t, w)
 		if r.Step != Reclaim {
 			t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, Reclaim)
 		}
 		w = r.Payload
-		report(w)
+		report(w, stoppedStatus("controller"))
 		if r := next(t, w); r.Step != Delete {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
@@ -208,6 +229,21 @@ func TestRemovalShortcuts(t *testing.T) {
 			t.Errorf("step is %s, want an error", r.Step)
 		}
 	})
+}
+
+// TestRemovalOfOlderManager holds that the removal of a manager that stopped only the webhooks stops the other workloads, too.
+func TestRemovalOfOlderManager(t *testing.T) {
+	w := payloadWork(t, webhookManifests()[2:])
+	w.Spec.ManifestConfigs = append(ownershipFeedback(), w.Spec.ManifestConfigs...)
+	report(w, configurationStatus(true))
+	r := next(t, w)
+	if r.Step != StopWorkloads {
+		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, StopWorkloads)
+	}
+	report(r.Payload, configurationStatus(true), stoppedStatus("controller"))
+	if r := next(t, r.Payload); r.Step != Delete {
+		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
+	}
 }
 
 // TestRemovalOfGivenUp holds that the agent owns again what an add-on before had given up.

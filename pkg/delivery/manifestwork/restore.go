@@ -16,64 +16,71 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// A payload that is orphaned during its removal would keep its webhook configurations and lose the webhooks: the cluster
-// would refuse every write that a webhook has to judge. Therefore the payload gets its webhooks back, or configurations
-// that ignore failures.
+// A payload that is orphaned during its removal would keep workloads without replicas, and webhook configurations without
+// webhooks: the cluster would refuse every write that a webhook has to judge. Therefore the payload gets its workloads back, or
+// configurations that ignore failures.
 
-// WebhooksStopped reports whether the removal of the payload has begun: the webhooks are being stopped, or have left the
-// payload.
-func WebhooksStopped(payload *workv1.ManifestWork) (bool, error) {
+// WorkloadsStopped reports whether the removal of the payload has begun: the workloads are being stopped, or the webhooks have
+// left the payload.
+func WorkloadsStopped(payload *workv1.ManifestWork) (bool, error) {
 	objects, err := manifestsOf(payload)
 	if err != nil {
 		return false, err
 	}
-	return reportsOwners(payload) || slices.ContainsFunc(carriedWebhooks(objects), func(c carriedWebhook) bool { return c.replicas == 0 }), nil
+	carried := carriedWorkloads(payload, objects)
+	stopsWebhook := slices.ContainsFunc(webhooksAmong(carried), func(c carriedWorkload) bool { return !c.mayRun() })
+	stopsAll := len(carried) > 0 && !slices.ContainsFunc(carried, carriedWorkload.mayRun)
+	return reportsOwners(payload) || stopsWebhook || stopsAll, nil
 }
 
-// HasRemovalBegun reports whether the work agent removes the payload, or has reported that the webhooks stop.
+// HasRemovalBegun reports whether the work agent removes the payload, or has reported that the workloads stop.
 func HasRemovalBegun(payload *workv1.ManifestWork) (bool, error) {
 	if payload.DeletionTimestamp != nil {
 		return HasAgent(payload), nil
 	}
-	stopped, err := WebhooksStopped(payload)
+	stopped, err := WorkloadsStopped(payload)
 	return stopped && observedBy(payload, workv1.WorkApplied), err
 }
 
-// RestoreWebhooks returns the payload with the webhooks of the bundle; nil if the bundle lacks a webhook.
-func RestoreWebhooks(payload *workv1.ManifestWork, b *render.Bundle) (*workv1.ManifestWork, error) {
+// RestoreWorkloads returns the payload with the workloads of the bundle; nil if the bundle lacks a workload.
+func RestoreWorkloads(payload *workv1.ManifestWork, b *render.Bundle) (*workv1.ManifestWork, error) {
 	objects, err := manifestsOf(payload)
 	if err != nil {
 		return nil, err
 	}
-	deployments := webhooksOf(b)
-	for _, d := range deployments {
-		if indexOf(objects, d) < 0 {
-			objects = append(objects, d.Unstructured)
+	workloads := workloadsOf(b)
+	for _, w := range workloads {
+		if indexOf(objects, w) < 0 {
+			objects = append(objects, w.Unstructured)
 		}
 	}
 	out := payload.DeepCopy()
-	for _, c := range carriedWebhooks(objects) { // only the webhooks that this payload calls, one of several payloads
-		i := slices.IndexFunc(deployments, func(d render.Object) bool { return indexOf([]*unstructured.Unstructured{c.object}, d) == 0 })
+	for _, c := range carriedWorkloads(payload, objects) {
+		isMissing := c.index >= len(payload.Spec.Workload.Manifests)
+		if isMissing && !c.webhook { // only webhooks leave a payload before its end; one of several payloads calls the webhook
+			continue
+		}
+		i := slices.IndexFunc(workloads, func(w render.Object) bool { return indexOf([]*unstructured.Unstructured{c.object}, w) == 0 })
 		if i < 0 {
 			return nil, nil
 		}
-		manifest := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: deployments[i].JSON}}
-		if c.index < len(payload.Spec.Workload.Manifests) {
-			out.Spec.Workload.Manifests[c.index] = manifest
-		} else {
+		manifest := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: workloads[i].JSON}}
+		if isMissing {
 			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, manifest)
+		} else {
+			out.Spec.Workload.Manifests[c.index] = manifest
 		}
 	}
 	out.Spec.ManifestConfigs = slices.DeleteFunc(out.Spec.ManifestConfigs, reportsOwner)
 	return out, nil
 }
 
-// webhooksOf returns the workloads of the bundle that answer webhooks.
-func webhooksOf(b *render.Bundle) []render.Object {
+// workloadsOf returns the objects of the bundle that are workloads.
+func workloadsOf(b *render.Bundle) []render.Object {
 	var out []render.Object
 	for _, w := range b.Workloads {
 		for _, o := range b.Payload {
-			if w.Webhook && o.GetKind() == w.Kind && o.GetNamespace() == w.Namespace && o.GetName() == w.Name {
+			if o.GetKind() == w.Kind && o.GetNamespace() == w.Namespace && o.GetName() == w.Name {
 				out = append(out, o)
 			}
 		}
@@ -87,20 +94,38 @@ func indexOf(objects []*unstructured.Unstructured, o render.Object) int {
 	})
 }
 
-// IgnoreWebhookFailures returns the payload with webhook configurations that ignore an unanswered webhook.
-func IgnoreWebhookFailures(payload *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+// RestoreWithoutWebhooks returns the payload with webhook configurations that ignore an unanswered webhook, and with the default
+// number of replicas, 1, of each other workload: the payload does not record the former number.
+func RestoreWithoutWebhooks(payload *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	objects, err := manifestsOf(payload)
 	if err != nil {
 		return nil, err
 	}
 	out := payload.DeepCopy()
+	encode := func(i int) error {
+		raw, err := json.Marshal(objects[i].Object)
+		if err != nil {
+			return fmt.Errorf("cannot encode %s %q: %w", objects[i].GetKind(), objects[i].GetName(), err)
+		}
+		out.Spec.Workload.Manifests[i].Raw = raw
+		return nil
+	}
+	for _, c := range carriedWorkloads(payload, objects) {
+		if c.webhook || c.mayRun() {
+			continue
+		}
+		unstructured.RemoveNestedField(c.object.Object, "spec", "replicas")
+		if err := encode(c.index); err != nil {
+			return nil, err
+		}
+	}
 	for i, u := range objects {
 		if !delivery.IsWebhookConfiguration(u) {
 			continue
 		}
 		ignoreFailures(u)
-		if out.Spec.Workload.Manifests[i].Raw, err = json.Marshal(u.Object); err != nil {
-			return nil, fmt.Errorf("cannot encode %s %q: %w", u.GetKind(), u.GetName(), err)
+		if err := encode(i); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

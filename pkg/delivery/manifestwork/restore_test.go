@@ -31,36 +31,36 @@ func bundleOf(t *testing.T, manifests []map[string]any) *render.Bundle {
 	return b
 }
 
-// onTheWayOut are a payload whose webhooks are told to stop, and one that they have left.
+// onTheWayOut returns a payload whose workloads are to stop, and a payload that the webhooks have left.
 func onTheWayOut(t *testing.T) map[string]*workv1.ManifestWork {
 	t.Helper()
 	stopping := next(t, payloadWork(t, webhookManifests())).Payload
-	report(stopping, deploymentStatus(map[string]int64{generationValue: 2, observedValue: 2}))
+	report(stopping, stoppedStatus("webhook"), stoppedStatus("controller"))
 	return map[string]*workv1.ManifestWork{"stopping": stopping, "reclaiming": next(t, stopping).Payload}
 }
 
 func TestRestored(t *testing.T) {
 	whole := payloadWork(t, webhookManifests())
-	if stopped, err := WebhooksStopped(whole); stopped || err != nil {
+	if stopped, err := WorkloadsStopped(whole); stopped || err != nil {
 		t.Errorf("an untouched payload counts as stopped: %t, %v", stopped, err)
 	}
 	for name, w := range onTheWayOut(t) {
 		t.Run(name, func(t *testing.T) {
-			if stopped, err := WebhooksStopped(w); !stopped || err != nil {
+			if stopped, err := WorkloadsStopped(w); !stopped || err != nil {
 				t.Errorf("stopped is %t, %v", stopped, err)
 			}
-			got, err := RestoreWebhooks(w, bundleOf(t, webhookManifests()))
+			got, err := RestoreWorkloads(w, bundleOf(t, webhookManifests()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if stopped, err := WebhooksStopped(got); stopped || err != nil {
+			if stopped, err := WorkloadsStopped(got); stopped || err != nil {
 				t.Errorf("restored, it counts as stopped: %t, %v", stopped, err)
 			}
 			if got, want := manifestsByName(t, got), manifestsByName(t, whole); !cmp.Equal(got, want) {
 				t.Errorf("manifests (-want +got):\n%s", cmp.Diff(want, got))
 			}
-			if r := next(t, got); r.Step != StopWebhooks {
-				t.Errorf("a removal that restarts has step %s (%s), want %s", r.Step, r.Why, StopWebhooks)
+			if r := next(t, got); r.Step != StopWorkloads {
+				t.Errorf("a removal that restarts has step %s (%s), want %s", r.Step, r.Why, StopWorkloads)
 			}
 		})
 	}
@@ -68,11 +68,11 @@ func TestRestored(t *testing.T) {
 
 func TestNothingToRestore(t *testing.T) {
 	stopping := onTheWayOut(t)["stopping"]
-	if got, err := RestoreWebhooks(stopping, bundleOf(t, webhookManifests()[2:])); got != nil || err != nil {
+	if got, err := RestoreWorkloads(stopping, bundleOf(t, webhookManifests()[2:])); got != nil || err != nil {
 		t.Errorf("a bundle without the webhook restores nothing, got %v, %v", got, err)
 	}
 	other := payloadWork(t, webhookManifests()[2:3])
-	if got, err := RestoreWebhooks(other, bundleOf(t, webhookManifests())); err != nil || len(got.Spec.Workload.Manifests) != 1 {
+	if got, err := RestoreWorkloads(other, bundleOf(t, webhookManifests())); err != nil || len(got.Spec.Workload.Manifests) != 1 {
 		t.Errorf("a payload that calls no webhook gets none, got %v, %v", got, err)
 	}
 }
@@ -80,12 +80,15 @@ func TestNothingToRestore(t *testing.T) {
 func TestUnblocked(t *testing.T) {
 	for name, w := range onTheWayOut(t) {
 		t.Run(name, func(t *testing.T) {
-			got, err := IgnoreWebhookFailures(w)
+			got, err := RestoreWithoutWebhooks(w)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(got.Spec.Workload.Manifests) != len(w.Spec.Workload.Manifests) {
 				t.Errorf("it has %d manifests, want %d", len(got.Spec.Workload.Manifests), len(w.Spec.Workload.Manifests))
+			}
+			if replicas := replicasOf(t, got); replicas[len(replicas)-2] != -1 {
+				t.Errorf("replicas are %d; the controller needs the default", replicas)
 			}
 			u := &unstructured.Unstructured{Object: manifestsByName(t, got)["ValidatingWebhookConfiguration/config"].(map[string]any)} //nolint:forcetypeassert // it is one
 			webhooks, _, err := unstructured.NestedSlice(u.Object, "webhooks")

@@ -25,7 +25,7 @@ func blockedBundle(t *testing.T) *render.Bundle {
 
 // serving is the report on a webhook that runs.
 func serving() workv1.ManifestCondition {
-	return deploymentStatus(map[string]int64{
+	return deploymentStatus("webhook", map[string]int64{
 		generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1, availableValue: 1,
 	})
 }
@@ -68,7 +68,7 @@ func TestNeedsUnblocking(t *testing.T) {
 		},
 		"unblocked, and the webhook starts": {
 			reason: "A webhook that is not ready refuses everything.", unblocked: true, want: true,
-			reports: []workv1.ManifestCondition{deploymentStatus(map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1})},
+			reports: []workv1.ManifestCondition{deploymentStatus("webhook", map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1})},
 		},
 		"unblocked, and the agent has not applied": {
 			reason: "The report is about the blocked payload.", unblocked: true, want: true, old: true,

@@ -78,13 +78,6 @@ func chartAccessProviders(t *testing.T, f *harness.Fleet) {
 			args: []string{"--set-json", `multicluster.inventories=[{"namespace":"edge","providers":["x"],"servers":["https://x"]}]`}, err: "servers",
 		},
 		"no providers": {args: []string{"--set", "multicluster.enabled=true"}, err: "multicluster.accessProvidersConfig.providers is empty"},
-		"no way to copy": {
-			args: []string{
-				"--values", multiclusterValues(t, "InitContainer", "/access/secretreader"),
-				"--set-json", `multicluster.plugins=[{"name":"secretreader","image":"example.com/secretreader:v1","mountPath":"/access/secretreader"}]`,
-			},
-			err: `plugin "secretreader" has no copyCommand`,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			renderTemplate(t, f, tc.args, tc.want, tc.err)

@@ -124,8 +124,11 @@ spec:
 {{- if not (isAbs .mountPath) }}
 {{- fail (printf "multicluster.plugins: mountPath %q of plugin %q is not absolute" .mountPath .name) }}
 {{- end }}
-{{- if and (eq $delivery "InitContainer") (not .copyCommand) }}
-{{- fail (printf "multicluster.plugins: plugin %q has no copyCommand, which pluginDelivery InitContainer needs" .name) }}
+{{- if and (eq $delivery "InitContainer") (not .copyCommand) (not (include "knative-addon.pluginFiles" (dict "root" $ "plugin" .) | fromYamlArray)) }}
+{{- fail (printf "multicluster.plugins: plugin %q has no file to copy: name a file under mountPath %q as command of a provider, or set copyCommand" .name .mountPath) }}
+{{- end }}
+{{- if eq .name "tools" }}
+{{- fail "multicluster.plugins: a plugin cannot have the name \"tools\", which the volume of the chart's init containers has" }}
 {{- end }}
 {{- $paths = append $paths (clean .mountPath) }}
 {{- end }}
@@ -177,6 +180,61 @@ spec:
 {{- with and .Release.IsInstall (lookup "apps/v1" "Deployment" $namespace "knative-operator") }}
 {{- if ne (toString (.spec).replicas) "0" }}
 {{- fail (printf "the Knative Operator runs on this hub (Deployment %s/knative-operator), and would install the resources of this chart on the hub: first run 'kubectl scale deployment --namespace %s knative-operator --replicas=0', and keep the operator's release, because its uninstallation deletes the CustomResourceDefinitions and all their resources" $namespace $namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The files that the providers' commands name in a plugin's image, as a YAML list: (dict "root" $ "plugin" values). */}}
+{{- define "knative-addon.pluginFiles" -}}
+{{- $prefix := printf "%s/" (clean .plugin.mountPath) }}
+{{- $files := list }}
+{{- range .root.Values.multicluster.accessProvidersConfig.providers }}
+{{- $command := clean (dig "execConfig" "command" "" .) }}
+{{- if hasPrefix $prefix $command }}
+{{- $files = append $files (printf "/%s" (trimPrefix $prefix $command)) }}
+{{- end }}
+{{- end }}
+{{- toYaml ($files | uniq | sortAlpha) }}
+{{- end }}
+
+{{/* Not empty where an init container copies a plugin with the manager's program. */}}
+{{- define "knative-addon.copiesPlugins" -}}
+{{- with .Values.multicluster }}
+{{- if and .enabled (eq .pluginDelivery "InitContainer") }}
+{{- range .plugins }}
+{{- if not .copyCommand }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What init containers of plugins have in common: (dict "root" $ "runAsUser" number). */}}
+{{- define "knative-addon.pluginContainer" -}}
+securityContext:
+  {{- include "knative-addon.containerSecurityContext" .root | nindent 2 }}
+  {{- with .runAsUser }}
+  runAsUser: {{ int64 . }}
+  {{- end }}
+{{- with .root.Values.multicluster.pluginResources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The variables of the proxy. The API server of the hub is never behind the proxy. */}}
+{{- define "knative-addon.proxyVariables" -}}
+{{- with .Values.proxy }}
+{{- if or .httpProxy .httpsProxy }}
+{{- with .httpProxy }}
+- name: HTTP_PROXY
+  value: {{ . | quote }}
+{{- end }}
+{{- with .httpsProxy }}
+- name: HTTPS_PROXY
+  value: {{ . | quote }}
+{{- end }}
+- name: NO_PROXY
+  value: {{ without (list "$(KUBERNETES_SERVICE_HOST)" .noProxy) "" | join "," | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

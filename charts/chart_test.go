@@ -1,0 +1,279 @@
+// Copyright Contributors to the Open Cluster Management project
+
+// Package charts tests the templates of the chart without a cluster.
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// renderChart returns the objects of the chart with values, in YAML, by `kind/name`; or the error of Helm. The test reads a copy of the
+// chart, because the cache of go test notices only files that the test itself has read.
+func renderChart(t *testing.T, values string) (map[string][]byte, error) {
+	t.Helper()
+	chart := filepath.Join(t.TempDir(), "knative-addon")
+	if err := os.CopyFS(chart, os.DirFS("knative-addon")); err != nil {
+		t.Fatal(err)
+	}
+	// The flags are those of the Makefile, so that Helm is built once.
+	helm := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../go.tools.mod", "helm", "template", "knative-addon", chart,
+		"--namespace", "knative-addon", "--values", "-")
+	helm.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath")
+	helm.Stdin = strings.NewReader(values)
+	var fault bytes.Buffer
+	helm.Stderr = &fault
+	out, err := helm.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, fault.String())
+	}
+	objects := map[string][]byte{}
+	decoder := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(out)))
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := decoder.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object metav1.PartialObjectMetadata
+		if err := sigsyaml.Unmarshal(buffer[:n], &object); err != nil {
+			t.Fatalf("%v in:\n%s", err, buffer[:n])
+		}
+		if object.Kind != "" {
+			objects[object.Kind+"/"+object.Name] = bytes.Clone(buffer[:n])
+		}
+	}
+}
+
+// renderObject returns an object of the chart with values. A field that the kind does not have fails the test.
+func renderObject[T any](t *testing.T, values, key string) *T {
+	t.Helper()
+	objects, err := renderChart(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects[key] == nil {
+		t.Fatalf("the chart has no %s", key)
+	}
+	out := new(T)
+	if err := sigsyaml.UnmarshalStrict(objects[key], out); err != nil {
+		t.Fatalf("%v in:\n%s", err, objects[key])
+	}
+	return out
+}
+
+// renderPod returns the manager's pod of the chart with values.
+func renderPod(t *testing.T, values string) corev1.PodSpec {
+	t.Helper()
+	return renderObject[appsv1.Deployment](t, values, "Deployment/knative-addon-manager").Spec.Template.Spec
+}
+
+func expectEqual(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// upstreamPlugins are values with the images of cluster-inventory-api, which contain one file each and no shell.
+const upstreamPlugins = `
+image: {repository: example.com/knative-addon, tag: v1}
+multicluster:
+  enabled: true
+  pluginDelivery: %s
+  plugins:
+  - {name: secretreader, image: "registry.k8s.io/cluster-inventory-api/secretreader:v0.1.3", mountPath: /plugins/secretreader}
+  - {name: kubeconfig, image: "registry.k8s.io/cluster-inventory-api/kubeconfig-secretreader:v0.1.3", mountPath: /plugins/kubeconfig/, runAsUser: 65532}
+  accessProvidersConfig:
+    providers:
+    - {name: secretreader, execConfig: {apiVersion: client.authentication.k8s.io/v1, command: /plugins/secretreader/bin/secretreader-plugin}}
+    - {name: again, execConfig: {apiVersion: client.authentication.k8s.io/v1, command: /plugins/secretreader/bin/secretreader-plugin}}
+    - {name: kubeconfig, execConfig: {apiVersion: client.authentication.k8s.io/v1, command: /plugins/kubeconfig/bin/kubeconfig-secretreader-plugin}}
+`
+
+// findMounts returns the path of each volume in a container.
+func findMounts(c *corev1.Container) map[string]string {
+	out := map[string]string{}
+	for _, m := range c.VolumeMounts {
+		out[m.Name] = m.MountPath
+	}
+	return out
+}
+
+func TestPluginsAreImageVolumes(t *testing.T) {
+	pod := renderPod(t, fmt.Sprintf(upstreamPlugins, "ImageVolume"))
+	expectEqual(t, "init containers", 0, len(pod.InitContainers))
+	images := map[string]string{}
+	for _, v := range pod.Volumes {
+		if v.Image != nil {
+			images[v.Name] = v.Image.Reference
+		}
+	}
+	expectEqual(t, "image volumes", map[string]string{
+		"plugin-secretreader": "registry.k8s.io/cluster-inventory-api/secretreader:v0.1.3",
+		"plugin-kubeconfig":   "registry.k8s.io/cluster-inventory-api/kubeconfig-secretreader:v0.1.3",
+	}, images)
+	mounts := findMounts(&pod.Containers[0])
+	expectEqual(t, "mount of the first plugin", "/plugins/secretreader", mounts["plugin-secretreader"])
+	expectEqual(t, "mount of the second plugin", "/plugins/kubeconfig/", mounts["plugin-kubeconfig"])
+}
+
+// TestInitContainersCopyPlugins holds that the same values deliver the same files at the same paths without image volumes: the program
+// of the manager runs in the plugin's image, so the image needs no program that copies.
+func TestInitContainersCopyPlugins(t *testing.T) {
+	pod := renderPod(t, fmt.Sprintf(upstreamPlugins, "InitContainer"))
+	type step struct {
+		Name, Image   string
+		Command, Args []string
+		Mounts        map[string]string
+	}
+	var got []step
+	for i := range pod.InitContainers {
+		c := &pod.InitContainers[i]
+		got = append(got, step{c.Name, c.Image, c.Command, c.Args, findMounts(c)})
+		if c.SecurityContext == nil || c.SecurityContext.RunAsNonRoot == nil || !*c.SecurityContext.RunAsNonRoot || c.Resources.Limits.Memory().IsZero() {
+			t.Errorf("init container %s may run as root, or without a limit of memory: %+v, %+v", c.Name, c.SecurityContext, c.Resources)
+		}
+	}
+	copies := []string{"/plugin-tools/knative-addon", "copy-files", "--to=/plugin-files"}
+	expectEqual(t, "init containers", []step{
+		{"plugin-tools", "example.com/knative-addon:v1", nil, []string{"copy-files", "--to=/plugin-tools", "/knative-addon"}, map[string]string{"plugin-tools": "/plugin-tools"}},
+		{
+			"plugin-secretreader", "registry.k8s.io/cluster-inventory-api/secretreader:v0.1.3", copies,
+			[]string{"/bin/secretreader-plugin"},
+			map[string]string{"plugin-secretreader": "/plugin-files", "plugin-tools": "/plugin-tools"},
+		},
+		{
+			"plugin-kubeconfig", "registry.k8s.io/cluster-inventory-api/kubeconfig-secretreader:v0.1.3", copies,
+			[]string{"/bin/kubeconfig-secretreader-plugin"},
+			map[string]string{"plugin-kubeconfig": "/plugin-files", "plugin-tools": "/plugin-tools"},
+		},
+	}, got)
+	if user := pod.InitContainers[2].SecurityContext.RunAsUser; user == nil || *user != 65532 {
+		t.Errorf("the init container with runAsUser runs as %v", user)
+	}
+	empty := map[string]bool{}
+	for _, v := range pod.Volumes {
+		empty[v.Name] = v.EmptyDir != nil
+	}
+	expectEqual(t, "volumes", map[string]bool{"tmp": true, "access-providers": false, "plugin-secretreader": true, "plugin-kubeconfig": true, "plugin-tools": true}, empty)
+	expectEqual(t, "mount of the first plugin", "/plugins/secretreader", findMounts(&pod.Containers[0])["plugin-secretreader"])
+}
+
+// TestPluginsCopyThemselves holds that the command of an image with a shell stays in force.
+func TestPluginsCopyThemselves(t *testing.T) {
+	pod := renderPod(t, `
+multicluster:
+  enabled: true
+  pluginDelivery: InitContainer
+  plugins:
+  - {name: cloud, image: example.com/cloud:v1, mountPath: /plugins/cloud, copyCommand: [/bin/cp, -r, /opt/cloud, /plugins/cloud]}
+  accessProvidersConfig: {providers: [{name: cloud, execConfig: {command: /plugins/cloud/cloud/bin/login}}]}
+`)
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("init containers are %+v, want that of the plugin only", pod.InitContainers)
+	}
+	expectEqual(t, "command", []string{"/bin/cp", "-r", "/opt/cloud", "/plugins/cloud"}, pod.InitContainers[0].Command)
+	expectEqual(t, "mounts", map[string]string{"plugin-cloud": "/plugins/cloud"}, findMounts(&pod.InitContainers[0]))
+}
+
+func TestManagerHasFurtherVariablesAndVolumes(t *testing.T) {
+	const values = `
+extraEnv:
+- {name: HTTPS_PROXY, valueFrom: {secretKeyRef: {name: proxy, key: url}}}
+extraVolumes:
+- {name: authorities, configMap: {name: authorities}}
+extraVolumeMounts:
+- {name: authorities, mountPath: /etc/ssl/certs, readOnly: true}
+`
+	plain, pod := renderPod(t, "{}"), renderPod(t, values)
+	expectEqual(t, "variables", append(plain.Containers[0].Env, corev1.EnvVar{
+		Name: "HTTPS_PROXY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "proxy"}, Key: "url",
+		}},
+	}), pod.Containers[0].Env)
+	expectEqual(t, "mounts", append(plain.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "authorities", MountPath: "/etc/ssl/certs", ReadOnly: true}), pod.Containers[0].VolumeMounts)
+	expectEqual(t, "volumes", append(plain.Volumes, corev1.Volume{Name: "authorities", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "authorities"}},
+	}}), pod.Volumes)
+}
+
+func TestManagerUsesProxy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values string
+		want   []corev1.EnvVar
+		ports  []int32
+	}{
+		"no proxy": {"{}", nil, []int32{443, 6443}},
+		"both proxies": {
+			`proxy: {httpProxy: "http://web.example.com:8080", httpsProxy: "http://proxy.example.com:3128", noProxy: ".svc,10.0.0.0/8"}`,
+			[]corev1.EnvVar{
+				{Name: "HTTP_PROXY", Value: "http://web.example.com:8080"},
+				{Name: "HTTPS_PROXY", Value: "http://proxy.example.com:3128"},
+				{Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST),.svc,10.0.0.0/8"},
+			},
+			[]int32{443, 6443, 8080, 3128},
+		},
+		"the hub is never behind the proxy, and an open port stays one port": {
+			`proxy: {httpsProxy: "https://proxy.example.com:443"}`,
+			[]corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "https://proxy.example.com:443"}, {Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST)"}},
+			[]int32{443, 6443},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []corev1.EnvVar
+			for _, v := range renderPod(t, tc.values).Containers[0].Env {
+				if strings.HasSuffix(v.Name, "PROXY") {
+					got = append(got, v)
+				}
+			}
+			expectEqual(t, "variables", tc.want, got)
+			policy := renderObject[networkingv1.NetworkPolicy](t, tc.values, "NetworkPolicy/knative-addon-manager")
+			var ports []int32
+			for _, p := range policy.Spec.Egress[1].Ports {
+				ports = append(ports, p.Port.IntVal)
+			}
+			expectEqual(t, "ports of the NetworkPolicy", tc.ports, ports)
+		})
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	plugins := fmt.Sprintf(upstreamPlugins, "InitContainer")
+	for name, tc := range map[string]struct{ values, want string }{
+		"a plugin without a file to copy": {
+			strings.Replace(plugins, "command: /plugins/kubeconfig/", "command: /plugins/secretreader/", 1), `plugin "kubeconfig" has no file to copy`,
+		},
+		"a plugin with the name of the tools": {strings.Replace(plugins, "name: secretreader, image", "name: tools, image", 1), "tools"},
+		"a plugin as root":                    {strings.Replace(plugins, "65532", "0", 1), "runAsUser"},
+		"a proxy without a scheme":            {`proxy: {httpsProxy: "proxy.example.com:3128"}`, "httpsProxy"},
+		"an unknown value of the proxy":       {`proxy: {httpProxies: "http://proxy.example.com:3128"}`, "httpProxies"},
+		"a variable without a name":           {`extraEnv: [{value: x}]`, "extraEnv"},
+		"a mount without a path":              {`extraVolumeMounts: [{name: x}]`, "extraVolumeMounts"},
+		"a volume without a name":             {`extraVolumes: [{emptyDir: {}}]`, "extraVolumes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := renderChart(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package charts
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,24 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
+// helmVariable is the environment variable with the path of Helm, which TestMain sets for all tests.
+const helmVariable = "KNATIVE_ADDON_TEST_HELM"
+
+// TestMain builds Helm with the flags of the Makefile, unless the build cache has Helm already.
+func TestMain(m *testing.M) {
+	build := exec.CommandContext(context.Background(), "go", "tool", "-modfile=../go.tools.mod", "-n", "helm")
+	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath"), os.Stderr
+	path, err := build.Output()
+	if err == nil {
+		err = os.Setenv(helmVariable, strings.TrimSpace(string(path)))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot build Helm:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
 // renderChart returns the objects of the chart with values, in YAML, by `kind/name`; or the error of Helm. The test reads a copy of the
 // chart, because the cache of go test notices only files that the test itself has read.
 func renderChart(t *testing.T, values string) (map[string][]byte, error) {
@@ -31,10 +50,7 @@ func renderChart(t *testing.T, values string) (map[string][]byte, error) {
 	if err := os.CopyFS(chart, os.DirFS("knative-addon")); err != nil {
 		t.Fatal(err)
 	}
-	// The flags are those of the Makefile, so that Helm is built once.
-	helm := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../go.tools.mod", "helm", "template", "knative-addon", chart,
-		"--namespace", "knative-addon", "--values", "-")
-	helm.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath")
+	helm := exec.CommandContext(t.Context(), os.Getenv(helmVariable), "template", "knative-addon", chart, "--namespace", "knative-addon", "--values", "-")
 	helm.Stdin = strings.NewReader(values)
 	var fault bytes.Buffer
 	helm.Stderr = &fault
@@ -256,6 +272,56 @@ func TestManagerUsesProxy(t *testing.T) {
 	}
 }
 
+func TestReplicasSpreadOverNodes(t *testing.T) {
+	for name, key := range map[string]string{"manager": "Deployment/knative-addon-manager", "local-installs": "Deployment/knative-addon-local"} {
+		t.Run(name, func(t *testing.T) {
+			d := renderObject[appsv1.Deployment](t, "localInstalls: true", key)
+			expectEqual(t, "default constraints", []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
+				MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+			}}, d.Spec.Template.Spec.TopologySpreadConstraints)
+			d = renderObject[appsv1.Deployment](t, "{localInstalls: true, topologySpreadConstraints: []}", key)
+			expectEqual(t, "constraints of an empty list", 0, len(d.Spec.Template.Spec.TopologySpreadConstraints))
+		})
+	}
+	const own = `topologySpreadConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]`
+	expectEqual(t, "constraints of the user", []corev1.TopologySpreadConstraint{{
+		MaxSkew: 2, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+	}}, renderPod(t, own).TopologySpreadConstraints)
+}
+
+// TestInstallCheckIsHook holds that `helm test` runs the manager's program with nothing but the permissions that the check needs, and
+// that a release without pods has no test.
+func TestInstallCheckIsHook(t *testing.T) {
+	const name = "knative-addon-install-check"
+	kinds := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Pod"}
+	objects, err := renderChart(t, "image: {repository: example.com/knative-addon, tag: v1}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		var object metav1.PartialObjectMetadata
+		if err := sigsyaml.Unmarshal(objects[kind+"/"+name], &object); err != nil {
+			t.Fatal(err)
+		}
+		if object.Annotations["helm.sh/hook"] != "test" || (object.Annotations["helm.sh/hook-weight"] == "-1") != (kind != "Pod") {
+			t.Errorf("%s is no object of the test, or not before the pod: %v", kind, object.Annotations)
+		}
+	}
+	pod := renderObject[corev1.Pod](t, "image: {repository: example.com/knative-addon, tag: v1}", "Pod/"+name)
+	expectEqual(t, "image", "example.com/knative-addon:v1", pod.Spec.Containers[0].Image)
+	expectEqual(t, "arguments", []string{"install-check", "--addon-namespace=knative-addon"}, pod.Spec.Containers[0].Args)
+	if objects, err = renderChart(t, "replicaCount: 0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if objects[kind+"/"+name] != nil {
+			t.Errorf("a release without pods has %s %s", kind, name)
+		}
+	}
+}
+
 func TestRefusedValues(t *testing.T) {
 	plugins := fmt.Sprintf(upstreamPlugins, "InitContainer")
 	for name, tc := range map[string]struct{ values, want string }{
@@ -266,6 +332,7 @@ func TestRefusedValues(t *testing.T) {
 		"a plugin as root":                    {strings.Replace(plugins, "65532", "0", 1), "runAsUser"},
 		"a proxy without a scheme":            {`proxy: {httpsProxy: "proxy.example.com:3128"}`, "httpsProxy"},
 		"an unknown value of the proxy":       {`proxy: {httpProxies: "http://proxy.example.com:3128"}`, "httpProxies"},
+		"a spread without a topology":         {`topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]`, "topologyKey"},
 		"a variable without a name":           {`extraEnv: [{value: x}]`, "extraEnv"},
 		"a mount without a path":              {`extraVolumeMounts: [{name: x}]`, "extraVolumeMounts"},
 		"a volume without a name":             {`extraVolumes: [{emptyDir: {}}]`, "extraVolumes"},

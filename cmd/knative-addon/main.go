@@ -20,7 +20,7 @@ func main() {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddCommand(newManagerCommand(), newLocalInstallsCommand(), newRenderCommand(), newRBACCommand(), newImagesCommand(), newVersionsCommand(),
-		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newCopyFilesCommand())
+		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newInstallCheckCommand(), newCopyFilesCommand())
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
 		os.Exit(1)

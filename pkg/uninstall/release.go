@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -150,21 +151,30 @@ func restoreWorkloads(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 // FindLeader returns the name of the manager that holds a Lease of this add-on, and "" without a live manager. A live manager would
 // undo a release.
 func FindLeader(ctx context.Context, kube kubernetes.Interface, namespace string, now time.Time) (string, error) {
-	for _, name := range []string{"knative-addon", "knative-addon-local"} {
-		lease, err := kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("cannot read Lease %s/%s: %w", namespace, name, err)
-		}
-		s := lease.Spec
-		if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-			continue
-		}
-		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
-			return *s.HolderIdentity, nil
+	for _, name := range []string{ManagerLease, "knative-addon-local"} {
+		if holder, err := FindHolder(ctx, kube, types.NamespacedName{Namespace: namespace, Name: name}, now); err != nil || holder != "" {
+			return holder, err
 		}
 	}
 	return "", nil
+}
+
+// ManagerLease is the name of the Lease of the manager that leads.
+const ManagerLease = "knative-addon"
+
+// FindHolder returns the name of the live holder of a Lease, and "" without a live holder.
+func FindHolder(ctx context.Context, kube kubernetes.Interface, name types.NamespacedName, now time.Time) (string, error) {
+	lease, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read Lease %q: %w", name, err)
+	}
+	s := lease.Spec
+	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
+		!now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
+		return "", nil
+	}
+	return *s.HolderIdentity, nil
 }

@@ -238,3 +238,14 @@ resources:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* The constraints of pods with labels, each with these labels as its selector unless it has one: (dict "root" $ "labels" text). */}}
+{{- define "knative-addon.topologySpreadConstraints" -}}
+{{- $labels := .labels | fromYaml }}
+{{- $constraints := list }}
+{{- range .root.Values.topologySpreadConstraints }}
+{{- $selector := .labelSelector | default (dict "matchLabels" $labels) }}
+{{- $constraints = append $constraints (merge (dict "labelSelector" $selector) (omit . "labelSelector")) }}
+{{- end }}
+{{- with $constraints }}{{ toYaml . }}{{ end }}
+{{- end }}

@@ -162,24 +162,28 @@ func (r *RenderedBundles) Latest(ctx context.Context, name types.NamespacedName,
 	return r.renderOnCluster(ctx, install, addon)
 }
 
-// Version returns the version that a KnativeServing or KnativeEventing requests, independent of the cluster. A resource that cannot
-// be rendered is an error. The check leaves out resources with values of clusters, because the result depends on the cluster.
-func (r *ConfigBundles) Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error) {
+// Version returns the version that a KnativeServing or KnativeEventing requests, independent of the cluster, and the warnings of the
+// renderer. A resource that cannot be rendered is an error. The check leaves out resources with values of clusters, because the result
+// depends on the cluster.
+func (r *ConfigBundles) Version(
+	ctx context.Context, component api.Component, name types.NamespacedName,
+) (version string, warnings []string, err error) {
 	install, err := r.Source.InstallOf(component, name)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := r.checkNamespace(install); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if len(install.References()) > 0 {
-		return r.Renderer.VersionOf(install)
+		version, err := r.Renderer.VersionOf(install)
+		return version, nil, err
 	}
 	bundle, err := r.Renderer.RenderPromptly(ctx, install, r.Options)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return bundle.Version, nil
+	return bundle.Version, bundle.Warnings, nil
 }
 
 // Place describes a cluster without a work agent.

@@ -124,7 +124,7 @@ func TestEachClusterHasItsValues(t *testing.T) {
 	if b, err := v.bundles.Latest(t.Context(), name, v.addOn("c2")); err != nil || b != two {
 		t.Errorf("the latest bundle is another: %v", err)
 	}
-	if version, err := v.bundles.Version(t.Context(), api.Serving, name); err != nil || version != "1.23.0" {
+	if version, _, err := v.bundles.Version(t.Context(), api.Serving, name); err != nil || version != "1.23.0" {
 		t.Errorf("whatever the cluster, the version is %q, error %v", version, err)
 	}
 }

@@ -39,6 +39,11 @@ const Degraded = "Degraded"
 // annotations.
 const AnnotationsPermitted = "AnnotationsPermitted"
 
+// SettingsEffective is a condition of a KnativeServing or KnativeEventing: False when settings of the spec have no effect, or another
+// effect than expected, such as a misspelled key of spec.config. The condition is absent otherwise, and Ready does not depend on the
+// condition.
+const SettingsEffective = "SettingsEffective"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
 // order of importance.
 func ConditionTypes() []string {
@@ -48,7 +53,7 @@ func ConditionTypes() []string {
 }
 
 // OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing that are absent unless False.
-func OptionalConditionTypes() []string { return []string{AnnotationsPermitted} }
+func OptionalConditionTypes() []string { return []string{AnnotationsPermitted, SettingsEffective} }
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.
 func AddOnConditionTypes() []string { return []string{ValuesResolved, Degraded, RemovalHeld} }

@@ -74,6 +74,9 @@ const ReasonConflict = "Conflict"
 const (
 	// ReasonReady means that every condition is True. The condition is True.
 	ReasonReady = "Ready"
+	// ReasonUnused means that the resource has no reference and that no add-on uses the resource, so that nothing is installed. The
+	// condition is True.
+	ReasonUnused = "Unused"
 )
 
 // Reasons of VersionMigrationEligible.
@@ -192,6 +195,13 @@ const (
 	ReasonValuesFound = "ValuesFound"
 )
 
+// Reasons of SettingsEffective.
+const (
+	// ReasonCheckSettings means that settings of the spec have no effect, or another effect than expected; the message names the
+	// settings. The condition is False.
+	ReasonCheckSettings = "CheckSettings"
+)
+
 // Reasons of Degraded.
 const (
 	// ReasonConfigurationRefused means that the configuration of the add-on yields no manifests; the message says why. The
@@ -221,7 +231,8 @@ const (
 	// ReasonUserResourcesUnknown means that CRDs and Namespace are to be removed once no user resources are left, which the
 	// hub cannot determine. The condition is True.
 	ReasonUserResourcesUnknown = "UserResourcesUnknown"
-	// ReasonPaused means that an annotation keeps the cluster unchanged. The condition is True.
+	// ReasonPaused means that an annotation keeps the cluster unchanged. The condition is True. Conditions of a resource whose
+	// present spec waits for the end of the pause have the reason too, and are Unknown.
 	ReasonPaused = "Paused"
 	// ReasonRemovalAllowed means that the installation is being removed. The condition is False.
 	ReasonRemovalAllowed = "RemovalAllowed"
@@ -246,7 +257,7 @@ const (
 func Reasons() map[string][]string {
 	unknown := []string{ReasonTargetNotResolved, ReasonNotRendered, ReasonDelivering, ReasonRemoving}
 	return map[string][]string{
-		Ready: {ReasonReady},
+		Ready: {ReasonReady, ReasonUnused},
 		TargetClusterResolved: {
 			ReasonTargetResolved, ReasonFleetConfiguration,
 			ReasonConflict,
@@ -261,7 +272,7 @@ func Reasons() map[string][]string {
 			ReasonClusterNotRecorded,
 		},
 		VersionMigrationEligible: append([]string{ReasonEligible, ReasonNotEligible}, unknown...),
-		DependenciesInstalled:    append([]string{ReasonNothingMissing, ReasonKindMissing}, unknown...),
+		DependenciesInstalled:    append([]string{ReasonNothingMissing, ReasonKindMissing, ReasonPaused}, unknown...),
 		InstallSucceeded: append([]string{
 			ReasonApplied, ReasonRendered, ReasonApplyFailed, ReasonAddOnMissing,
 			ReasonConfigNotFound, ReasonConfigNotGranted, ReasonRevisionNotFound,
@@ -270,9 +281,10 @@ func Reasons() map[string][]string {
 			ReasonEscalationNotPermitted,
 			ReasonPatchFailed, ReasonTooLarge, ReasonRenderTimeout, ReasonReleasesMissing, ReasonRenderFailed,
 			ReasonNotEligible,
-		}, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
-		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady}, unknown...),
+		}, ReasonPaused, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
+		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady, ReasonPaused}, unknown...),
 		AnnotationsPermitted: {ReasonEscalationNotPermitted, ReasonTargetNotResolved},
+		SettingsEffective:    {ReasonCheckSettings},
 		ValuesResolved:       {ReasonValuesFound, ReasonValueMissing},
 		Degraded:             {ReasonConfigurationRefused, ReasonConfigurationUsable},
 		RemovalHeld: {

@@ -15,6 +15,8 @@ type Observation struct {
 	// Waiting names the next event that delivery needs; empty when the cluster has reported on exactly this bundle. With
 	// Waiting, the other fields describe an earlier state.
 	Waiting string
+	// Paused reports whether Waiting names the end of a pause.
+	Paused bool
 	// Blocked names a refusal of the cluster that stops all later objects; empty without such a refusal. Waiting is not
 	// empty then.
 	Blocked string

@@ -78,6 +78,10 @@ func fault(reason render.Reason) change {
 
 func waiting(in *Installation) { in.Observation.Waiting = "waiting for the work agent" }
 
+func paused(in *Installation) {
+	in.Observation.Waiting, in.Observation.Paused = "paused by annotation a", true
+}
+
 func blocked(by string) change {
 	return func(in *Installation) {
 		in.Observation = delivery.Observation{Waiting: "see InstallSucceeded", Blocked: by}
@@ -104,7 +108,7 @@ func faults() []render.Reason {
 	for _, reason := range api.Reasons()[api.InstallSucceeded] {
 		if !slices.Contains([]string{
 			api.ReasonApplied, api.ReasonRendered, api.ReasonApplyFailed, api.ReasonNotEligible,
-			api.ReasonTargetNotResolved, api.ReasonDelivering, api.ReasonRemoving,
+			api.ReasonTargetNotResolved, api.ReasonDelivering, api.ReasonPaused, api.ReasonRemoving,
 		}, reason) {
 			out = append(out, render.Reason(reason))
 		}

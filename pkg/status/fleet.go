@@ -29,6 +29,8 @@ type Fleet struct {
 	Paused bool
 	// Annotations explains why annotations of the resource do not count; nil when every annotation counts.
 	Annotations *Finding
+	// Warnings name settings without effect, or with another effect than expected.
+	Warnings []string
 }
 
 // FleetConditions returns all conditions of a fleet configuration, in the order of api.ConditionTypes.
@@ -41,7 +43,11 @@ func FleetConditions(in Fleet) []metav1.Condition {
 		api.DeploymentsAvailable:     {metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""},
 	}
 	if len(in.Outdated) > 0 {
-		findings[api.InstallSucceeded] = Finding{metav1.ConditionUnknown, api.ReasonDelivering, fmt.Sprintf(
+		reason := api.ReasonDelivering
+		if in.Paused {
+			reason = api.ReasonPaused
+		}
+		findings[api.InstallSucceeded] = Finding{metav1.ConditionUnknown, reason, fmt.Sprintf(
 			"the present spec does not run yet on: %s; see the conditions of the ManagedClusterAddOns", listClusters(in.Outdated))}
 	}
 	if len(in.Incomplete) > 0 {
@@ -57,8 +63,16 @@ func FleetConditions(in Fleet) []metav1.Condition {
 	if len(in.NotReady) > 0 {
 		findings[api.DeploymentsAvailable] = Finding{metav1.ConditionFalse, api.ReasonWorkloadsNotReady, "not ready on: " + listClusters(in.NotReady)}
 	}
-	return withAnnotations(Summarize(findings), in.Annotations)
+	conditions := Summarize(findings)
+	if ready := &conditions[0]; len(in.Clusters) == 0 && ready.Status == metav1.ConditionTrue {
+		ready.Reason, ready.Message = api.ReasonUnused, unusedMessage
+	}
+	return appendOptional(conditions, in.Annotations, in.Warnings)
 }
+
+// unusedMessage names the ways to use a fleet configuration.
+const unusedMessage = "no add-on uses this configuration, so that nothing is installed: create a resource with spec.clusterProfileRef to install " +
+	"on one cluster, or enable the add-on with this resource as its configuration"
 
 func (f Fleet) describeUsage() string {
 	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady)-len(f.Outdated))

@@ -30,8 +30,8 @@ func TestFleetConditions(t *testing.T) {
 	}{
 		"nobody uses it": {
 			reason:   "A configuration that can be used is as it should be.",
-			want:     [6]string{"True Ready", configures, isEligible, hasAll, rendered, runs},
-			messages: map[string]string{api.TargetClusterResolved: "used by 0 add-ons, 0 ready"},
+			want:     [6]string{"True Unused", configures, isEligible, hasAll, rendered, runs},
+			messages: map[string]string{api.TargetClusterResolved: "used by 0 add-ons, 0 ready", api.Ready: unusedMessage},
 		},
 		"all are ready": {
 			reason:   "It is counted, not listed.",
@@ -56,6 +56,11 @@ func TestFleetConditions(t *testing.T) {
 				api.TargetClusterResolved: "used by 3 add-ons, 1 ready",
 				api.InstallSucceeded:      "the present spec does not run yet on: c02; see the conditions of the ManagedClusterAddOns",
 			},
+		},
+		"some run an older spec during a pause": {
+			reason: "The rollout does not go on by itself.",
+			in:     Fleet{Clusters: names(2), Outdated: []string{"c02"}, Paused: true},
+			want:   [6]string{"Unknown Paused", configures, isEligible, hasAll, "Unknown Paused", runs},
 		},
 		"ten are not ready": {
 			reason:   "So many are named.",

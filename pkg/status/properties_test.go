@@ -30,7 +30,7 @@ func everyInput(yield func(name string, in *Installation, last []metav1.Conditio
 		}
 	}
 	seen := []change{
-		func(*Installation) {}, waiting, scaledDown, failed(forbidden("a")), failed(unknownKind("a"), forbidden("b")),
+		func(*Installation) {}, waiting, paused, scaledDown, failed(forbidden("a")), failed(unknownKind("a"), forbidden("b")),
 		func(in *Installation) { waiting(in); failed(unknownKind("a"))(in) }, func(in *Installation) { in.Bundle = nil },
 	}
 	for _, reason := range faults() {
@@ -82,7 +82,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	}
 	everyInput(func(name string, in *Installation, last []metav1.Condition) { check(name, Conditions(in, last)) })
 	everyFleet(func(name string, in Fleet) { check(name, FleetConditions(in)) })
-	given[api.Ready+" True "+api.ReasonReady] = true
+	given[api.Ready+" True "+api.ReasonReady], given[api.Ready+" True "+api.ReasonUnused] = true, true
 	for _, row := range rows {
 		condition, _, _ := strings.Cut(row, " ")
 		if !given[row] && !slices.Contains(slices.Concat(api.AddOnConditionTypes(), api.OptionalConditionTypes()), condition) {

@@ -58,15 +58,28 @@ func Conditions(in *Installation, last []metav1.Condition) []metav1.Condition {
 	if in.Owned && in.Removing == "" && in.Target.Status != metav1.ConditionTrue {
 		keepLastObserved(findings, last)
 	}
-	return withAnnotations(Summarize(findings), in.Annotations)
+	var warnings []string
+	if in.Bundle != nil && in.Owned && in.Removing == "" {
+		warnings = in.Bundle.Warnings
+	}
+	return appendOptional(Summarize(findings), in.Annotations, warnings)
 }
 
-// withAnnotations appends condition AnnotationsPermitted when annotations do not count.
-func withAnnotations(conditions []metav1.Condition, f *Finding) []metav1.Condition {
-	if f == nil {
+// appendOptional appends condition AnnotationsPermitted when annotations do not count, and condition SettingsEffective when the
+// renderer has warnings.
+func appendOptional(conditions []metav1.Condition, annotations *Finding, warnings []string) []metav1.Condition {
+	if annotations != nil {
+		conditions = append(conditions, newCondition(api.AnnotationsPermitted, *annotations))
+	}
+	if len(warnings) == 0 {
 		return conditions
 	}
-	return append(conditions, newCondition(api.AnnotationsPermitted, *f))
+	clauses := make([]string, len(warnings))
+	for i, w := range warnings {
+		clauses[i] = shortenCause(w)
+	}
+	slices.Sort(clauses)
+	return append(conditions, newCondition(api.SettingsEffective, Finding{metav1.ConditionFalse, api.ReasonCheckSettings, message.ListClauses(clauses, maxListed)}))
 }
 
 // keepLastObserved replaces Unknown findings by the last observation of the cluster. Findings about the hub, such as a
@@ -220,10 +233,14 @@ func workloadsFinding(in *Installation) Finding {
 	return Finding{metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""}
 }
 
-// deliveringFinding returns the finding of a condition that waits for a report of the cluster. Observation.Waiting may end
+// deliveringFinding returns the finding of a condition that waits for a report of the cluster, or for the end of a pause. Observation.Waiting may end
 // with a text of the cluster.
 func deliveringFinding(o *delivery.Observation) Finding {
-	return Finding{metav1.ConditionUnknown, api.ReasonDelivering, shortenCause(o.Waiting)}
+	reason := api.ReasonDelivering
+	if o.Paused {
+		reason = api.ReasonPaused
+	}
+	return Finding{metav1.ConditionUnknown, reason, shortenCause(o.Waiting)}
 }
 
 const (

@@ -60,7 +60,7 @@ func (l localInstalls) pauses(t *testing.T) {
 
 func (l localInstalls) awaitPaused(t *testing.T) {
 	t.Helper()
-	message := l.becomes(t, api.Serving, "first", conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonDelivering}).Message
+	message := l.becomes(t, api.Serving, "first", conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonPaused}).Message
 	if want := fmt.Sprintf(`paused by annotation %s of KnativeServing "knative-serving/first"`, api.PausedAnnotation); !strings.Contains(message, want) {
 		t.Errorf("it does not say %q: %s", want, message)
 	}

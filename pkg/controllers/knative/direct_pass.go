@@ -99,7 +99,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	}
 	in.Observation = out.Observation
 	if out.Pending {
-		in.Observation.Waiting = pausedMessage(revision.PausedByResource(p.Component, config), p.Clusters.DisplayName(config))
+		in.Observation.Waiting, in.Observation.Paused = pausedMessage(revision.PausedByResource(p.Component, config), p.Clusters.DisplayName(config)), true
 	}
 	return soonest(out.Retry, in.Observation.Settle(p.Clock.Now())), nil
 }

@@ -23,7 +23,7 @@ func TestDirectPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := w.condition(api.InstallSucceeded)
-	if got.Status != metav1.ConditionUnknown || got.Reason != api.ReasonDelivering ||
+	if got.Status != metav1.ConditionUnknown || got.Reason != api.ReasonPaused ||
 		got.Message != pausedBy+": the hub keeps what it has instead of this spec; take it away to go on" {
 		t.Errorf("it says %+v", got)
 	}

@@ -43,8 +43,9 @@ type FleetStatus struct {
 
 // Versions determines the version that a resource requests.
 type Versions interface {
-	// Version returns the version that a resource requests, for any cluster. The error is the fault of the resource.
-	Version(ctx context.Context, component api.Component, name types.NamespacedName) (string, error)
+	// Version returns the version that a resource requests, for any cluster, and warnings about settings of the resource. The error is
+	// the fault of the resource.
+	Version(ctx context.Context, component api.Component, name types.NamespacedName) (version string, warnings []string, err error)
 }
 
 // reportFleet writes the counts into the status of the resource.
@@ -96,7 +97,7 @@ func (f *FleetStatus) countAddOns(ctx context.Context, resource *Resource) (stat
 		}
 		countAddOn(&out, addOn, hash)
 	}
-	out.Version, err = f.Versions.Version(ctx, f.Component, name)
+	out.Version, out.Warnings, err = f.Versions.Version(ctx, f.Component, name)
 	if err != nil && (render.IsPending(err) || !errors.As(err, &out.Fault)) {
 		return out, err
 	}

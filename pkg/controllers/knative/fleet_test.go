@@ -36,6 +36,44 @@ func newFleet(t *testing.T, addOns ...*addonv1beta1.ManagedClusterAddOn) *fakeHu
 	return h
 }
 
+// TestWarningsOfRenderer holds that a misspelled setting shows on the resource, for fleet configurations and installations, and that
+// the installation goes on.
+func TestWarningsOfRenderer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config *unstructured.Unstructured
+		ready  string
+	}{
+		"a fleet configuration": {serving("self", 100, refersToNothing), "Ready True Unused"},
+		"an installation":       {serving("self", 100), "Ready True Ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, tc.config)
+			h.settle("self")
+			if got := h.findCondition("self", api.SettingsEffective); got != nil {
+				t.Errorf("without a warning the condition is %+v", got)
+			}
+			if h.addOn() != nil {
+				h.delivered()
+				h.settle("self")
+			}
+			h.told()
+			h.bundle.Warnings = []string{"b changes nothing", "a changes nothing"}
+			h.clock.SetTime(h.clock.Now().Add(fleetStatusInterval))
+			h.settle("self")
+			got := h.findCondition("self", api.SettingsEffective)
+			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != api.ReasonCheckSettings || !strings.HasPrefix(got.Message, "a changes nothing") {
+				t.Errorf("the condition is %+v", got)
+			}
+			if got := h.conditions("self"); got[0] != tc.ready {
+				t.Errorf("the conditions are %q, want %q first", got, tc.ready)
+			}
+			if events := h.told(); len(events) != 1 || !strings.HasPrefix(events[0], "Warning CheckSettings SettingsEffective is False: a changes nothing") {
+				t.Errorf("the Events are %q", events)
+			}
+		})
+	}
+}
+
 func TestFleet(t *testing.T) {
 	ready, unused := says(available, conditionSet), addOnOf("", byUser, on("c9"))
 	eventing := addOnOf("", on("c8"), uses("fleet"))
@@ -46,7 +84,7 @@ func TestFleet(t *testing.T) {
 		// target and available are the messages of TargetClusterResolved and DeploymentsAvailable.
 		target, available, ready string
 	}{
-		"nobody uses it": {reason: "It is ready to be used.", target: "used by 0 add-ons, 0 ready", ready: "Ready True Ready"},
+		"nobody uses it": {reason: "It is ready to be used.", target: "used by 0 add-ons, 0 ready", ready: "Ready True Unused"},
 		"some use it": {
 			reason: "Only those count that use it, and of these add-on.",
 			addOns: []*addonv1beta1.ManagedClusterAddOn{

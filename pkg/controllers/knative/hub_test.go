@@ -267,12 +267,12 @@ func (h *fakeHub) Latest(ctx context.Context, _ types.NamespacedName, _ *addonv1
 }
 
 // Version implements Bundles.
-func (h *fakeHub) Version(ctx context.Context, _ api.Component, name types.NamespacedName) (string, error) {
+func (h *fakeHub) Version(ctx context.Context, _ api.Component, name types.NamespacedName) (version string, warnings []string, err error) {
 	bundle, err := h.Latest(ctx, name, nil)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return bundle.Version, nil
+	return bundle.Version, bundle.Warnings, nil
 }
 
 // PausedBy implements addon.Pauses.

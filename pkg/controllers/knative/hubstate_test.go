@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -128,6 +129,16 @@ func (h *fakeHub) conditions(name string) []string {
 		out = append(out, c.Type+" "+string(c.Status)+" "+c.Reason)
 	}
 	return out
+}
+
+// findCondition returns a condition of the resource, and nil without the condition.
+func (h *fakeHub) findCondition(name, condition string) *metav1.Condition {
+	h.t.Helper()
+	r, err := readStatus(h.config(name))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return apimeta.FindStatusCondition(r.Conditions, condition)
 }
 
 func (h *fakeHub) message(name, condition string) string {

@@ -49,7 +49,7 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 			return Outcome{}, err
 		}
 		if !latest || in.Observation.Waiting != "" {
-			in.Observation.Waiting = pausedMessage(pausedBy, fmt.Sprintf("cluster %q", s.ref.Name))
+			in.Observation.Waiting, in.Observation.Paused = pausedMessage(pausedBy, fmt.Sprintf("cluster %q", s.ref.Name)), true
 		}
 	}
 	return Outcome{Installation: in, RequeueAfter: in.Observation.Settle(m.Clock.Now())}, nil

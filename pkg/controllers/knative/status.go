@@ -144,15 +144,17 @@ func (s resourceStatus) equalsIgnoringTimes(b resourceStatus) bool {
 type transitionEvent struct{ kind, reason, message string }
 
 // transitionEvents returns the Events of a change of conditions: a condition that is now True or False, with the reason. An
-// intermediate state, Unknown, has no Event.
+// intermediate state, Unknown, has no Event unless a pause lasts.
 func transitionEvents(last, now []metav1.Condition) []transitionEvent {
 	var out []transitionEvent
 	for _, c := range now {
 		before := apimeta.FindStatusCondition(last, c.Type)
-		if c.Status == metav1.ConditionUnknown || before != nil && before.Status == c.Status && before.Reason == c.Reason {
+		if before != nil && before.Status == c.Status && before.Reason == c.Reason {
 			continue
 		}
 		switch {
+		case c.Status == metav1.ConditionUnknown && c.Type == api.Ready && c.Reason == api.ReasonPaused:
+			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Message})
 		case c.Status == metav1.ConditionFalse && c.Type != api.Ready: // Ready repeats another condition
 			out = append(out, transitionEvent{corev1.EventTypeWarning, c.Reason, c.Type + " is False: " + c.Message})
 		case c.Status == metav1.ConditionTrue && (c.Type == api.Ready || before != nil && before.Status == metav1.ConditionFalse):

@@ -57,6 +57,7 @@ func run(ctx context.Context, once bool) (err error) {
 		return err
 	}
 	fmt.Printf("\nKnative Serving is Available on %d clusters, %.0f s after the start.\n", len(clusters), time.Since(start).Seconds())
+	fmt.Println("The API servers, OCM and Knative's webhooks are real. KWOK simulates nodes and pods: no Service of a user runs here.")
 	if once {
 		return nil
 	}

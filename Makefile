@@ -110,7 +110,17 @@ verify-format: ## Fail if a Go file of any module is not formatted.
 verify-alerts: ## Test the alerts and the dashboard of the chart with the query engine of Prometheus.
 	cd test/alerts && go test -count=1 ./...
 
-VERIFY := verify-generated verify-format helm-lint verify-alerts vet lint
+.PHONY: verify-workflows
+verify-workflows: ## Check the workflows of GitHub.
+	go tool -modfile=$(CURDIR)/go.lint.mod actionlint .github/workflows/*.yml
+
+.PHONY: verify-release
+verify-release: ## Fail unless VERSION, such as v0.1.0, is the version of the chart and has a section in CHANGELOG.md.
+	@grep -qx 'version: $(VERSION:v%=%)' $(CHART)/Chart.yaml && grep -qx 'appVersion: "*$(VERSION:v%=%)"*' $(CHART)/Chart.yaml || \
+		{ echo "version and appVersion of $(CHART)/Chart.yaml have to be $(VERSION:v%=%)"; exit 1; }
+	@grep -q '^## \[$(VERSION:v%=%)\]' CHANGELOG.md || { echo "CHANGELOG.md lacks section [$(VERSION:v%=%)]"; exit 1; }
+
+VERIFY := verify-generated verify-format verify-workflows helm-lint verify-alerts vet lint
 
 .PHONY: verify
 verify: ## Everything that can be checked without running the code.

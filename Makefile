@@ -10,7 +10,7 @@ IMAGE ?= quay.io/open-cluster-management/knative-addon:$(VERSION)
 
 CHART := charts/knative-addon
 # What `make generate` writes and git tracks.
-GENERATED := $(CHART)/crds $(CHART)/README.md
+GENERATED := $(CHART)/crds $(CHART)/README.md deploy/kustomize/knative-addon.yaml
 # Modules with tests. Those below test/lab/tools hold the pins of the lab's programs: the lab builds them, only their
 # format is checked here (analyzing them means analyzing Kubernetes).
 MODULES := . $(patsubst %/go.mod,%,$(wildcard test/lab/go.mod test/e2e/go.mod test/alerts/go.mod deploy/image/go.mod))
@@ -51,7 +51,7 @@ clean: ## Remove what was built here. The lab's cache lies elsewhere and stays.
 ##@ Generate
 
 .PHONY: generate
-generate: manifests helm-docs releases ## Write everything that is generated.
+generate: manifests helm-docs kustomize releases ## Write everything that is generated.
 
 .PHONY: manifests
 manifests: ## Write the CustomResourceDefinitions into the chart.
@@ -60,6 +60,14 @@ manifests: ## Write the CustomResourceDefinitions into the chart.
 .PHONY: helm-docs
 helm-docs: ## Write the chart's README.
 	$(TOOL) helm-docs --log-level warning --chart-search-root charts --template-files README.md.gotmpl
+
+.PHONY: kustomize
+kustomize: ## Write the kustomize base: the chart with its default values, without hooks and without traces of Helm.
+	@$(HELM) template knative-addon $(CHART) --namespace knative-addon --no-hooks --skip-crds \
+		--set keepAddOns=false --set uninstallCheck.enabled=false | \
+		sed -e '/^ *helm\.sh\//d' -e '/^# Source: /d' -e 's/managed-by: Helm/managed-by: kustomize/' > deploy/kustomize/knative-addon.yaml.part
+	@{ echo '# Generated from charts/knative-addon: change the chart and run "make generate".'; cat deploy/kustomize/knative-addon.yaml.part; } \
+		> deploy/kustomize/knative-addon.yaml; rm deploy/kustomize/knative-addon.yaml.part
 
 .PHONY: releases
 releases: ## Make the archive of Knative's release manifests that the binary carries.

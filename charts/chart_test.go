@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,13 +60,19 @@ func renderChart(t *testing.T, values string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, fault.String())
 	}
+	return splitObjects(t, out), nil
+}
+
+// splitObjects returns the objects of a text in YAML by `kind/name`.
+func splitObjects(t *testing.T, text []byte) map[string][]byte {
+	t.Helper()
 	objects := map[string][]byte{}
-	decoder := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(out)))
+	decoder := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
 	buffer := make([]byte, 1<<20)
 	for {
 		n, err := decoder.Read(buffer)
 		if errors.Is(err, io.EOF) {
-			return objects, nil
+			return objects
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -343,4 +351,27 @@ func TestRefusedValues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKustomizeBaseIsComplete holds that the generated base has every object of the chart that is no hook, and no trace of Helm.
+func TestKustomizeBaseIsComplete(t *testing.T) {
+	base, err := os.ReadFile("../deploy/kustomize/knative-addon.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(strings.ToLower(string(base)), "helm") {
+		t.Error("the base names Helm")
+	}
+	objects, err := renderChart(t, "{uninstallCheck: {enabled: false}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for key, object := range objects {
+		if !bytes.Contains(object, []byte("helm.sh/hook")) {
+			want = append(want, key)
+		}
+	}
+	slices.Sort(want)
+	expectEqual(t, "objects of the base", want, slices.Sorted(maps.Keys(splitObjects(t, base))))
 }

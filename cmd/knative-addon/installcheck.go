@@ -3,8 +3,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +38,7 @@ func newInstallCheckCommand() *cobra.Command {
 				return fault == nil, nil
 			})
 			if err != nil {
-				return errors.Join(fault, err)
+				return cmp.Or(fault, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "manager %q leads, and the hub has both add-ons\n", leader)
 			return err

@@ -80,6 +80,7 @@ func stories() map[string]story {
 		"a cluster refuses objects":       {"KnativeAddonInstallationNotReady", []string{direct + " 1x60"}, 30, []string{`{component="knative-eventing", mode="Direct", reason="ApplyFailed"}`}},
 		"a delivery makes no progress":    {"KnativeAddonInstallationNotReady", []string{strings.NewReplacer("ApplyFailed", "Delivering", "False", "Unknown").Replace(direct) + " 1x60"}, 30, []string{`{component="knative-eventing", mode="Direct", reason="Delivering"}`}},
 		"a spec is invalid":               {"KnativeAddonInstallationNotReady", []string{strings.ReplaceAll(direct, "ApplyFailed", "InvalidSpec") + " 1x60"}, 50, nil},
+		"an installation is paused":       {"KnativeAddonInstallationNotReady", []string{strings.NewReplacer("ApplyFailed", "Paused", "False", "Unknown").Replace(direct) + " 1x60"}, 50, nil},
 		"a fleet waits for its waves":     {"KnativeAddonInstallationNotReady", []string{strings.NewReplacer("Direct", "ManifestWork", "ApplyFailed", "Delivering", "False", "Unknown").Replace(direct) + " 1x60"}, 50, nil},
 		"an unreachable cluster":          {"KnativeAddonInstallationNotReady", []string{strings.NewReplacer("False", "Unknown", "ProbeUnavailable", "ManagedClusterAddOnLeaseUpdateStopped").Replace(workloads) + " 1x60"}, 50, nil},
 		"a rollout stands still":          {"KnativeAddonRolloutStalled", []string{outdated + " 0x5 100-10x5 50x200"}, 101, []string{`{component="knative-serving", mode="ManifestWork"}`}},

@@ -120,26 +120,33 @@ func knativeAddOnWith(ctx context.Context, f *harness.Fleet, kubeconfig string, 
 	return string(out), err
 }
 
-// uninstallRefused runs the check of the chart's hook with the hook's own permissions. No pod of the hub runs, so the Job itself
-// is left out.
+// uninstallRefused runs the check of the chart's hook with the hook's own permissions.
 func uninstallRefused(t *testing.T, f *harness.Fleet) {
-	manifests, err := f.Template(t.Context(), "--show-only", "templates/uninstallcheck.yaml")
-	last := strings.LastIndex(manifests, "\n---\n")
-	if err != nil || last < 0 || !strings.Contains(manifests[last:], "kind: Job") || !strings.Contains(manifests[last:], "helm.sh/hook: pre-delete") {
-		t.Fatalf("error is %v, the chart has the hook %q", err, manifests)
-	}
-	permissions := manifests[:last]
-	if err := f.Hub.Apply(t.Context(), []byte(permissions)); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := f.Hub.ServiceAccountKubeconfig(t.Context(), harness.Namespace, "knative-addon-uninstall-check")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := applyHook(t, f, "uninstall-check", "kind: Job\n", "helm.sh/hook: pre-delete\n")
 	out, err := knativeAddOnWith(t.Context(), f, kubeconfig, "uninstall-check")
 	if err == nil || !strings.Contains(out, "ManagedClusterAddOn cluster1/knative-serving") || !strings.Contains(out, "clusteradm addon disable") {
 		t.Errorf("error is %v, the check says %q", err, out)
 	}
+}
+
+// applyHook applies the ServiceAccount and the permissions of a hook of the chart, and returns a kubeconfig of the ServiceAccount. The last
+// object of the hook has to contain the texts. No pod of the hub runs, so that object is left out.
+func applyHook(t *testing.T, f *harness.Fleet, hook string, texts ...string) (kubeconfig string) {
+	t.Helper()
+	manifests, err := f.Template(t.Context(), "--show-only", "templates/"+strings.ReplaceAll(hook, "-", "")+".yaml")
+	last := max(strings.LastIndex(manifests, "\n---\n"), 0)
+	isMissing := func(text string) bool { return !strings.Contains(manifests[last:], text) }
+	if err != nil || slices.ContainsFunc(texts, isMissing) {
+		t.Fatalf("error is %v, the chart has the hook %q", err, manifests)
+	}
+	if err := f.Hub.Apply(t.Context(), []byte(manifests[:last])); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err = f.Hub.ServiceAccountKubeconfig(t.Context(), harness.Namespace, "knative-addon-"+hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
 }
 
 // released disables the add-on after the uninstall of the chart: the finalizer holds the add-on until the release.

@@ -38,11 +38,20 @@ func TestPushLife(t *testing.T) {
 	p := newPush(t, lab.Options{Spokes: 1}, harness.Options{LeaderElection: true})
 	l := directCluster{push: p, spoke: connect(t, p.Spokes[0])}
 	l.token(t, l.Name, l.Cluster, l.newToken(t))
+	t.Run("the chart's test passes with its own permissions while a manager leads", func(t *testing.T) { checkInstall(t, p.Fleet) })
 	t.Run("a foreign Knative is unchanged, and later adopted without a restart of pods", func(t *testing.T) { l.adoptInstallation(t) })
 	t.Run("an invalid file of access providers changes nothing and is reported", func(t *testing.T) { l.breakProviderFile(t) })
 	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revokeCredential(t) })
 	t.Run("the next leader continues an installation and a removal", func(t *testing.T) { l.changeLeaders(t) })
 	t.Run("a cluster without watches is polled", func(t *testing.T) { l.pollCluster(t) })
+}
+
+// checkInstall runs `helm test` as far as a hub without pods can.
+func checkInstall(t *testing.T, f *harness.Fleet) {
+	kubeconfig := applyHook(t, f, "install-check", "kind: Pod\n", "helm.sh/hook: test\n", "- install-check\n")
+	if out, err := knativeAddOnWith(t.Context(), f, kubeconfig, "install-check"); err != nil || !strings.Contains(out, "leads, and the hub has both add-ons") {
+		t.Errorf("error is %v, the check says %q", err, out)
+	}
 }
 
 const account = "fleet"

@@ -101,6 +101,57 @@ func newAddOnServer(t *testing.T) (*objectServer, addonclient.ManagedClusterAddO
 	return server, client.ManagedClusterAddOns("c1")
 }
 
+// TestPatchKeepsUnknown holds that a patch through the client of a kind keeps what only a newer manager, or a newer version of the kind,
+// knows: annotations, labels, finalizers, and fields of spec and status.
+func TestPatchKeepsUnknown(t *testing.T) {
+	server, addOns := newAddOnServer(t)
+	unknown := map[string]any{"newer": map[string]any{"a": []any{"b"}}}
+	added, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{api.Prefix + "newer": "a"}, "finalizers": []any{"theirs", api.Prefix + "newer"}},
+		"spec":     unknown, "status": unknown,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.object, err = jsonpatch.MergePatch(server.object, added); err != nil {
+		t.Fatal(err)
+	}
+	read, err := addOns.Get(t.Context(), "knative-serving", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*addonv1beta1.ManagedClusterAddOn){
+		func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, "ours") },
+		func(a *addonv1beta1.ManagedClusterAddOn) { metav1.SetMetaDataAnnotation(&a.ObjectMeta, "x", "y") },
+		func(a *addonv1beta1.ManagedClusterAddOn) { a.Spec.Configs = []addonv1beta1.AddOnConfig{{}} },
+	} {
+		if read, err = Patch(t.Context(), addOns, read, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = Patch(t.Context(), addOns, read, func(a *addonv1beta1.ManagedClusterAddOn) { a.Status.Namespace = "ns" }, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := jsonpatch.MergePatch(server.object, added); err != nil || !jsonpatch.Equal(dropFinalizers(t, again), dropFinalizers(t, server.object)) {
+		t.Errorf("the object has lost unknown content (error %v): %s", err, server.object)
+	}
+	for _, want := range []string{"theirs", api.Prefix + "newer", "ours"} {
+		if !strings.Contains(string(server.object), `"`+want+`"`) {
+			t.Errorf("%q is not in: %s", want, server.object)
+		}
+	}
+}
+
+// dropFinalizers returns the object without its finalizers, which a merge patch replaces as a whole.
+func dropFinalizers(t *testing.T, object []byte) []byte {
+	t.Helper()
+	out, err := jsonpatch.MergePatch(object, []byte(`{"metadata":{"finalizers":null}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestPatchWrites holds which fields a patch has: those that differ, with the resource version.
 func TestPatchWrites(t *testing.T) {
 	for name, tc := range map[string]struct {

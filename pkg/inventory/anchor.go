@@ -90,6 +90,14 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 	return nil
 }
 
+// setItems sets the encoded items. Other keys stay: a newer version of the add-on may have written the keys.
+func setItems(m *corev1.ConfigMap, text string) {
+	if m.Data == nil {
+		m.Data = map[string]string{}
+	}
+	m.Data[itemsKey] = text
+}
+
 // checkAnchor returns a *clustercache.BoundError for an anchor that is larger than the record of any installation.
 func checkAnchor(m *corev1.ConfigMap) error {
 	if m.Size() > maxAnchorBytes {

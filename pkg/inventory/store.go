@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,8 +77,12 @@ func (s *Store) decodeAnchor(m *corev1.ConfigMap) (*Anchor, error) {
 		return nil, ownership
 	}
 	if err != nil {
-		return nil, &clustercache.BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; delete the key to have it recreated",
-			itemsKey, m.Namespace, m.Name, err)}
+		remedy := "delete the key to have it recreated"
+		if strings.Contains(err.Error(), "unknown field") { // as package json says
+			remedy = "a newer version of the add-on may have written the key: run that version again, or " + remedy
+		}
+		return nil, &clustercache.BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; %s",
+			itemsKey, m.Namespace, m.Name, err, remedy)}
 	}
 	return &Anchor{ConfigMap: m, Items: items}, nil
 }
@@ -111,7 +116,7 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 	if err := describeAnchor(desired, s.owner, installed); err != nil {
 		return nil, err
 	}
-	desired.Data = map[string]string{itemsKey: text}
+	setItems(desired, text)
 	client := s.client.CoreV1().ConfigMaps(a.Namespace)
 	switch {
 	case a.UID == "":
@@ -140,7 +145,7 @@ func (s *Store) WriteRemaining(ctx context.Context, a *Anchor, remaining Items) 
 		return err
 	}
 	changed := a.DeepCopy()
-	changed.Data = map[string]string{itemsKey: text}
+	setItems(changed, text)
 	if _, err := s.client.CoreV1().ConfigMaps(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: clustercache.FieldManager}); err != nil {
 		return fmt.Errorf("cannot record what is left in namespace %q: %w", a.Namespace, err)
 	}

@@ -172,6 +172,54 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestNewerAnchor holds that the store keeps what a newer manager has written to an anchor besides the items, and refuses items with
+// unknown fields: the items decide which objects a removal deletes.
+func TestNewerAnchor(t *testing.T) {
+	self, items := ownerNamed("self"), itemsOf("a", "b")
+	const unknown = api.Prefix + "of-a-newer-manager"
+	newer := func(m *corev1.ConfigMap) {
+		m.Annotations[unknown], m.Labels[unknown], m.Data["of-a-newer-manager"], m.Finalizers = "annotation", "label", "data", []string{unknown}
+	}
+	client, _ := clusterOf(anchorOf(t, self, "5", items, newer))
+	s := NewStore(client, self)
+	read := func() *Anchor {
+		t.Helper()
+		a, err := s.Read(t.Context(), namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Annotations[unknown] != "annotation" || a.Labels[unknown] != "label" || a.Data["of-a-newer-manager"] != "data" || !slices.Contains(a.Finalizers, unknown) {
+			t.Errorf("the anchor has lost content of a newer manager: %v", a.ConfigMap)
+		}
+		return a
+	}
+	if _, err := s.Write(t.Context(), read(), render.Installed{Delivered: "1.22.0"}, itemsOf("c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteRemaining(t.Context(), read(), Items{}); err != nil {
+		t.Fatal(err)
+	}
+	if left := read(); len(left.Items) > 0 {
+		t.Errorf("the anchor has items %v", left.Items)
+	}
+
+	client, writes := clusterOf(anchorOf(t, self, "5", items, func(m *corev1.ConfigMap) {
+		m.Data[itemsKey] = strings.Replace(m.Data[itemsKey], `"digest":`, `"protected":true,"digest":`, 1)
+	}))
+	_, err := NewStore(client, self).Read(t.Context(), namespace)
+	if blocked := (*clustercache.BlockedError)(nil); !errors.As(err, &blocked) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{`"protected"`, namespace, "newer version"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+	if len(*writes) > 0 {
+		t.Errorf("the store writes: %q", *writes)
+	}
+}
+
 // TestAdopt holds that the store gives an adopted anchor an owner, and that the hub of the anchor is the owner's then.
 func TestAdopt(t *testing.T) {
 	self := ownerNamed("self")

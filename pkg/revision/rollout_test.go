@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
@@ -190,6 +191,40 @@ func TestBrokenRevisions(t *testing.T) {
 	}
 	if got := f.version(first); got != "1.22" {
 		t.Errorf("version is %q", got)
+	}
+}
+
+// TestNewerRevision holds that a recorded spec with a field of a newer manager keeps the field, and is refused with the name of the
+// field instead of being delivered without the field.
+func TestNewerRevision(t *testing.T) {
+	f := newFleet(t)
+	f.number++
+	u := serving(f.number, "1.23")
+	if err := unstructured.SetNestedField(u.Object, "on", "spec", "fieldOfANewerManager"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.configs.Add(u); err != nil {
+		t.Fatal(err)
+	}
+	f.record()
+	hash, err := Hash(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.apply("1.22", nil)
+	o, _, err := f.revisions.GetByKey("fleet/" + Name(api.Serving, "default", hash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Restore(o.(*appsv1.ControllerRevision)) //nolint:forcetypeassert // it is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(restored.Object, "spec", "fieldOfANewerManager"); got != "on" {
+		t.Errorf("the field is lost: %v", restored.Object)
+	}
+	if _, err := f.source.Install(at(hash)); err == nil || !strings.Contains(err.Error(), "fieldOfANewerManager") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -54,8 +54,8 @@ func (f *processFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.probes, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "act only while holding a Lease, so that several replicas may run")
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
-	flags.Float32Var(&f.qps, "kube-api-qps", 100, "requests to the hub per second")
-	flags.IntVar(&f.burst, "kube-api-burst", 200, "requests to the hub at once")
+	flags.Float32Var(&f.qps, "kube-api-qps", 100, "requests to the hub per second, of each client of the hub: works, add-ons, clusters, ClusterProfiles, resources of Knative, and all others")
+	flags.IntVar(&f.burst, "kube-api-burst", 200, "requests to the hub at once, of each client of the hub")
 	flags.IntVar(&f.verbosity, "v", 0,
 		"verbosity of the log, up to 6: 1 logs Events and every pass of a controller, 4 and above the logs of libraries; no verbosity logs the content of objects")
 	flags.StringVar(&f.operatorNamespace, "knative-operator-namespace", hub.DefaultOperatorNamespace,

@@ -11,7 +11,7 @@ import (
 )
 
 // tableTest is a test in docs/reliability.md: a package, if the test is not a story, and a name.
-var tableTest = regexp.MustCompile("(?:`(pkg/[a-z/]+)` )?`(Test[A-Za-z0-9]+)`")
+var tableTest = regexp.MustCompile("(?:`((?:pkg|cmd)/[a-z/-]+)` )?`(Test[A-Za-z0-9]+)`")
 
 // TestReliabilityTable holds that docs/reliability.md has a row for each of its forty scenarios, and names tests that exist.
 func TestReliabilityTable(t *testing.T) {

@@ -47,12 +47,13 @@ type Failure struct {
 const settleTime = 10 * time.Second
 
 // Settle moves failures younger than settleTime from Failed to Waiting. wait is the time until the first of these failures
-// is old enough; 0 without young failures.
+// is old enough; 0 without young failures. A failure of a cluster whose clock is far ahead has no known age, and is reported at once:
+// otherwise the failure would be young as long as the clock is ahead.
 func (o *Observation) Settle(now time.Time) (wait time.Duration) {
 	var young []string
 	o.Failed = slices.DeleteFunc(slices.Clone(o.Failed), func(f Failure) bool {
 		left := f.Since.Add(settleTime).Sub(now)
-		if left <= 0 {
+		if left <= 0 || left > 2*settleTime {
 			return false
 		}
 		if wait == 0 || left < wait {
@@ -64,7 +65,7 @@ func (o *Observation) Settle(now time.Time) (wait time.Duration) {
 	if len(young) > 0 && o.Waiting == "" {
 		o.Waiting = "waiting for objects that could not be applied at once: " + slices.Min(young)
 	}
-	return min(wait, settleTime) // the cluster's clock may be ahead
+	return min(wait, settleTime) // the cluster's clock may be a little ahead
 }
 
 // JobState is the last reported state of a Job.

@@ -112,7 +112,10 @@ func TestSettle(t *testing.T) {
 			reason: "What is old is told at once.", in: Observation{Failed: []Failure{failing("a", 4), failing("b", 60), failing("c", 7)}},
 			want: []string{"b"}, wait: 3 * time.Second, waits: true,
 		},
-		"a clock ahead": {reason: "It does not hide a failure for an hour at a time.", in: Observation{Failed: []Failure{failing("a", -3600)}}, wait: settleTime, waits: true},
+		"a clock 5 seconds ahead":     {reason: "The agent tries again.", in: Observation{Failed: []Failure{failing("a", -5)}}, wait: settleTime, waits: true},
+		"a clock 10 minutes ahead":    {reason: "The failure would be hidden for 10 minutes.", in: Observation{Failed: []Failure{failing("a", -600)}}, want: []string{"a"}},
+		"a clock 10 minutes behind":   {reason: "The failure seems to be old.", in: Observation{Failed: []Failure{failing("a", 600)}}, want: []string{"a"}},
+		"a clock ahead, and an error": {reason: "Each failure has its own time.", in: Observation{Failed: []Failure{failing("a", -600), failing("b", 3)}}, want: []string{"a"}, wait: 7 * time.Second, waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tc.in

@@ -30,10 +30,14 @@ type decidedPlacement struct {
 }
 
 // hasReturned reports whether the add-on was deleted while the cluster was unavailable. The removal guard has held such an add-on
-// before, unless no manager ran at that time; then the times of the hub and of the cluster decide.
+// before, unless no manager ran at that time; then the times of the hub and of the cluster decide, unless OCM reports that the two clocks
+// differ: a deletion before the return is possible then.
 func hasReturned(p *pendingRemoval, cluster *clusterv1.ManagedCluster) bool {
 	if reason := heldReason(p.ManagedClusterAddOn); reason != "" {
 		return reason == api.ReasonClusterUnavailable || reason == api.ReasonPlacementUndecided
+	}
+	if apimeta.IsStatusConditionFalse(cluster.Status.Conditions, clusterv1.ManagedClusterConditionClockSynced) {
+		return true
 	}
 	available := apimeta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
 	return available != nil && p.DeletionTimestamp.Before(&available.LastTransitionTime)

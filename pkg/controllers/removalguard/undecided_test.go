@@ -87,6 +87,21 @@ func TestReturnedCluster(t *testing.T) {
 		t.Errorf("no manager saw the cluster away: %q, and a pass after %s", unseen.actions, unseen.wait)
 	}
 
+	// A clock 10 minutes behind stamps a return of this second before the deletion, and the clock of a cluster that was not away may be
+	// 10 minutes ahead.
+	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		for _, synced := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+			skewed := newHub(3).deleted(1).unselected()
+			c := skewed.clusters[0]
+			c.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(ahead))
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: clusterv1.ManagedClusterConditionClockSynced, Status: synced})
+			skewed.reconcile(t)
+			if held := len(skewed.actions) == 1; held != (ahead > 0 || synced == metav1.ConditionFalse) {
+				t.Errorf("a clock %s ahead, synced %s: %q", ahead, synced, skewed.actions)
+			}
+		}
+	}
+
 	decided := returned()
 	decided.placement.Spec.NumberOfClusters = new(int32(0))
 	decided.reconcile(t)

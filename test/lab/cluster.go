@@ -40,6 +40,8 @@ type Cluster struct {
 	serviceIPs *serviceIPs
 	// agentNamespace is where the klusterlet agent keeps its secrets.
 	agentNamespace string
+	// agentName names the agent of a cluster that Lab.Reimport has renamed; empty means Name.
+	agentName string
 }
 
 // Credential is a service account's access to a cluster, with the rights of an administrator.

@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -65,6 +66,22 @@ metadata: {name: second-agent, namespace: %s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: ServiceAccount, name: %s, namespace: %s}]
 `
+
+// Reimport has one of Spokes join the hub under the name of a managed cluster whose agent has ended, as a new cluster that is imported
+// under the name of a former cluster does. Reimport returns the cluster under its new name; its agent is component "<spoke>-agent".
+func (l *Lab) Reimport(ctx context.Context, c *Cluster, name string) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := l.reserve(ctx, managedInstances-spokeInstances); err != nil {
+		return nil, err
+	}
+	imported := *c
+	imported.Name, imported.agentName = name, c.Name
+	if err := l.join(ctx, &imported); err != nil {
+		return nil, fmt.Errorf("cannot import %s as %s: %w", c.Name, name, err)
+	}
+	return &imported, nil
+}
 
 // join starts a klusterlet agent (registration and work in one process) under OCM's own RBAC and waits until the hub
 // calls the cluster Available.
@@ -176,11 +193,12 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	// Each poll gets every applied object. An agent that polls more often than by default may make as many more requests, or the
 	// polls would take the requests of the agent's other work.
 	qps := defaultAgentQPS * max(1, int(defaultStatusSync/interval))
-	id := "agent-" + c.Name
+	agent := cmp.Or(c.agentName, c.Name)
+	id := "agent-" + agent
 	if c.agentNamespace != agentNamespace { // an agent would take works of its own ID for those of a hub that it has left
-		id = c.agentNamespace + "-" + c.Name
+		id = c.agentNamespace + "-" + agent
 	}
-	env := []string{"POD_NAME=klusterlet-agent-" + c.Name, "POD_NAMESPACE=" + c.agentNamespace}
+	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + c.agentNamespace}
 	if l.opts.ResyncInterval > 0 {
 		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
 	}
@@ -189,7 +207,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 		eviction = defaultEviction
 	}
 	return l.procs.Start(process.Spec{
-		Name: c.Name + "-agent", Path: l.Bin.Path("ocm"), Dir: c.dir, Env: env,
+		Name: agent + "-agent", Path: l.Bin.Path("ocm"), Dir: c.dir, Env: env,
 		Args: []string{
 			"agent", "--spoke-cluster-name=" + c.Name, "--agent-id=" + id,
 			"--bootstrap-kubeconfig=" + bootstrap, "--hub-kubeconfig-dir=" + hubDir, "--hub-kubeconfig=" + hubDir + "/kubeconfig",

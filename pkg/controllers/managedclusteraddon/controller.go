@@ -71,6 +71,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || s == nil {
 		return reconcile.Result{}, err
 	}
+	if former, err := r.hasFormerWorks(ctx, s); former || err != nil {
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{}, r.giveUpFormerWorks(ctx, s)
+	}
 	if s.addon == nil {
 		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
 	}

@@ -104,6 +104,7 @@ type fakeHub struct {
 	executor *workv1.ManifestWorkExecutor
 
 	failCreate error
+	failUpdate error // of works
 	actions    []string
 	updated    []*workv1.ManifestWork
 	triggered  bool
@@ -312,6 +313,9 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 		h.actions = append(h.actions, a.GetVerb()+" "+resource+"/"+name+ofGate(t, name, a))
 		return false, nil, nil
 	}
+	works.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return h.failUpdate != nil, nil, h.failUpdate
+	})
 	works.PrependReactor("*", "*", note)
 	addOns.PrependReactor("patch", "managedclusteraddons", h.answerPatch)
 	addOns.PrependReactor("*", "*", note)

@@ -59,6 +59,17 @@ func foundationMeta(c api.Component, addon *addonv1beta1.ManagedClusterAddOn) me
 	}
 }
 
+// HubOf returns the UID of the hub that the permissions of a foundation name; empty for a probe.
+func HubOf(foundation *workv1.ManifestWork) types.UID {
+	for _, m := range foundation.Spec.Workload.Manifests {
+		var named namedManifest
+		if json.Unmarshal(m.Raw, &named) == nil && named.Metadata.Annotations[api.HubAnnotation] != "" {
+			return types.UID(named.Metadata.Annotations[api.HubAnnotation])
+		}
+	}
+	return ""
+}
+
 // Objects returns the JSON of all objects of both works, in order and without the name of a hub.
 func Objects(b *render.Bundle) ([][]byte, error) {
 	role, err := manifests.WorkAgentRole(b.Component, "")

@@ -374,6 +374,10 @@ func removeWithDeletionPolicies(t *testing.T, m team, c *lab.Cluster) {
 	if _, err := services.Get(t.Context(), "hello", metav1.GetOptions{}); err != nil {
 		t.Errorf("the user's Service: %v", err)
 	}
+	d, err := s.kube.AppsV1().Deployments("knative-serving").Get(t.Context(), "controller", metav1.GetOptions{})
+	if err != nil || d.Status.AvailableReplicas == 0 {
+		t.Errorf("the controller of Knative, which removes finalizers, does not run before the decision: %v, error %v", d.Status, err)
+	}
 	requestRemoval(t, m.Lab, c)
 	m.annotate(t, c, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources)
 	m.worksGone(t, c)

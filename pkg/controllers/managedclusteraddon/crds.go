@@ -5,6 +5,7 @@ package managedclusteraddon
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,13 +23,19 @@ func (s *scope) removesCRDs() bool {
 	case !s.deletesUserResources() || len(s.payloads) == 0 || s.foundation == nil || s.foundation.DeletionTimestamp != nil:
 		return false
 	}
-	for _, p := range s.payloads {
-		if begun, err := manifestwork.HasRemovalBegun(p); begun || err != nil {
-			return false // the controllers may be gone
-		}
+	if s.hasPayloadRemovalBegun() {
+		return false // the controllers may be gone
 	}
 	created, err := manifestwork.WithoutCreatedCRDs(s.foundation)
 	return err != nil || created != nil
+}
+
+// hasPayloadRemovalBegun reports whether the removal of a payload has begun, or cannot be ruled out.
+func (s *scope) hasPayloadRemovalBegun() bool {
+	return slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool {
+		begun, err := manifestwork.HasRemovalBegun(p)
+		return begun || err != nil
+	})
 }
 
 // removeCRDs takes the next step of the deletion of the CRDs: a work of their own owns the CRDs, the foundation gives up the CRDs, and

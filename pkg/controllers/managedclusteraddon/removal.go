@@ -57,6 +57,9 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 	if s.removesCRDs() {
 		return reconcile.Result{}, r.removeCRDs(ctx, s)
 	}
+	if s.awaitsDeletionPolicy() {
+		return reconcile.Result{}, nil
+	}
 	if len(s.payloads) > 0 {
 		return r.removePayloads(ctx, s)
 	}
@@ -74,17 +77,18 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
 }
 
-// awaitsDeletionPolicy reports whether only CRDs and Namespace are left, and an administrator has to decide about both: the hub
-// does not know the resources of users. Nobody has to decide about objects that the cluster had before.
+// awaitsDeletionPolicy reports whether an administrator has to decide about CRDs and Namespace: the hub does not know the resources of
+// users. The decision comes before the removal of the payload, whose controllers remove the finalizers of these resources; a removal of
+// the payload that has begun ends before the decision. Nobody has to decide about objects that the cluster had before.
 func (s *scope) awaitsDeletionPolicy() bool {
-	return s.deletionPolicy == api.DeletionPolicyDelete &&
-		len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil && manifestwork.HasCreated(s.foundation)
+	return s.deletionPolicy == api.DeletionPolicyDelete && s.foundation != nil && s.foundation.DeletionTimestamp == nil &&
+		manifestwork.HasCreated(s.foundation) && !s.hasPayloadRemovalBegun()
 }
 
 // removeFoundation deletes the foundation, which keeps CRDs and Namespace unless the deletion policy says otherwise.
 func (r *Reconciler) removeFoundation(ctx context.Context, s *scope) error {
 	f := s.foundation
-	if s.awaitsDeletionPolicy() || f.DeletionTimestamp != nil {
+	if f.DeletionTimestamp != nil {
 		return nil
 	}
 	changed, err := manifestwork.KeepCRDs(f)

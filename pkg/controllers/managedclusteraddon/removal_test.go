@@ -110,6 +110,16 @@ func TestReconcileRemoval(t *testing.T) {
 			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(createdFoundation),
 			want:   []string{patchStatus},
 		},
+		"CRDs are to go without user resources, and the payload runs": {
+			reason: "The controllers of the payload remove the finalizers of user resources, should the administrator decide so.",
+			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(payload(), createdFoundation),
+			want:   []string{patchStatus},
+		},
+		"CRDs are to go without user resources, and the cluster had all before": {
+			reason: "Nobody has to decide.",
+			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(payload(), foundationWork()),
+			want:   []string{patchStatus, deletePayload},
+		},
 		"CRDs are to go, and the cluster had all before": {
 			reason: "The policy deletes nothing, so that nobody has to decide.",
 			hub:    newHub().allowed().annotated(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete).with(foundationWork()),
@@ -186,6 +196,32 @@ func TestReconcileRemoval(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, tc.hub.actions); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestAwaitDeletionPolicy holds that policy Delete stops no removal that has begun: half of an installation blocks the cluster.
+func TestAwaitDeletionPolicy(t *testing.T) {
+	created := foundationWork()
+	created.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"kind":"Namespace","metadata":{"name":"knative-serving","annotations":{"` + api.CreatedByHubAnnotation + `":"h1"}}}`),
+	}}}
+	terminating := payload()
+	terminating.Finalizers, terminating.DeletionTimestamp = []string{workv1.ManifestWorkFinalizer}, new(metav1.Now())
+	for name, tc := range map[string]struct {
+		payloads []*workv1.ManifestWork
+		awaits   bool
+	}{
+		"the payload runs":             {[]*workv1.ManifestWork{payload()}, true},
+		"the payload is gone":          {nil, true},
+		"the payload is being removed": {[]*workv1.ManifestWork{terminating}, false},
+		"one payload is being removed": {[]*workv1.ManifestWork{payload(), terminating}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{deletionPolicy: api.DeletionPolicyDelete, foundation: created, payloads: tc.payloads}
+			if got := s.awaitsDeletionPolicy(); got != tc.awaits {
+				t.Errorf("got %t", got)
 			}
 		})
 	}

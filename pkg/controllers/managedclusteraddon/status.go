@@ -195,13 +195,12 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 	}
 	if s.awaitsDeletionPolicy() {
 		c.Status, c.Reason = metav1.ConditionTrue, api.ReasonUserResourcesUnknown
-		c.Message = fmt.Sprintf(
-			"everything but CRDs and Namespace is removed from cluster %q, and the hub cannot tell whether users have resources there: kubectl get knative --all-namespaces lists them on the cluster; set annotation %s of %s to %s to remove CRDs and Namespace with all that is in them, or take it away to keep them",
-			s.addon.Namespace, api.DeletionPolicyAnnotation, s.deletionPolicyOwner(), api.DeletionPolicyDeleteUserResources)
+		c.Message = s.describeAwaitedPolicy()
 	}
 	before := apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RemovalHeld)
 	conditions := []metav1.Condition{c}
-	if !s.isOutOfSight() {
+	isComplete := s.awaitsDeletionPolicy() && len(s.payloads) > 0 // the workloads run until the decision
+	if !s.isOutOfSight() && !isComplete {
 		conditions = append(conditions, *availableCondition(metav1.ConditionFalse, api.ReasonRemoving, s.component.AddOnName()+" is being removed"))
 	}
 	err := r.setConditions(ctx, s, conditions)
@@ -210,6 +209,17 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 			"The manager removes %s from cluster %q", s.component, s.addon.Namespace)
 	}
 	return err
+}
+
+// describeAwaitedPolicy names the decision that a removal with policy Delete needs.
+func (s *scope) describeAwaitedPolicy() string {
+	state := "everything but CRDs and Namespace is removed from"
+	if len(s.payloads) > 0 {
+		state = fmt.Sprintf("%s still runs on", s.component)
+	}
+	return fmt.Sprintf(
+		"%s cluster %q, and the hub cannot tell whether users have resources there: kubectl get knative --all-namespaces lists the resources on the cluster; set annotation %s of %s to %s to remove CRDs and Namespace with all resources of users, or remove the annotation to keep CRDs and Namespace",
+		state, s.addon.Namespace, api.DeletionPolicyAnnotation, s.deletionPolicyOwner(), api.DeletionPolicyDeleteUserResources)
 }
 
 // deletionPolicyOwner names the object to annotate with a deletion policy: the resource, where the resource passes its policy on to

@@ -20,9 +20,10 @@ func main() {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddCommand(newManagerCommand(), newLocalInstallsCommand(), newRenderCommand(), newRBACCommand(), newImagesCommand(), newVersionsCommand(),
-		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newInstallCheckCommand(), newCopyFilesCommand())
+		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newInstallCheckCommand(), newCopyFilesCommand(),
+		newStatusCommand(), newWaitCommand())
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
-		os.Exit(1)
+		os.Exit(exitCodeOf(err))
 	}
 }

@@ -62,7 +62,8 @@ func TestTimings(t *testing.T) {
 // TestTimingFlags compares the flags in docs/timings.md with the commands.
 func TestTimingFlags(t *testing.T) {
 	commands := map[string]*cobra.Command{
-		"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand(), "register": newRegisterCommand(), "install-check": newInstallCheckCommand(),
+		"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand(), "register": newRegisterCommand(),
+		"install-check": newInstallCheckCommand(), "wait": newWaitCommand(),
 	}
 	name := regexp.MustCompile("^`--([a-z-]+)`(?: of `([a-z-]+)`)?$")
 	var rows int

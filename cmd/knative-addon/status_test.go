@@ -1,0 +1,126 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"open-cluster-management.io/knative-addon/pkg/installations"
+)
+
+// writeHubKubeconfig writes a kubeconfig of a server, and returns the file.
+func writeHubKubeconfig(t *testing.T, url string) string {
+	t.Helper()
+	return writeKubeconfig(t, fmt.Sprintf("{server: %q}", url))
+}
+
+// newForbiddingHub returns the kubeconfig of a hub that forbids the lists of a resource, and has no objects.
+func newForbiddingHub(t *testing.T, forbidden string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/"+forbidden) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no list of %s"}`, forbidden)
+			return
+		}
+		kind := "List"
+		if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			kind = "PartialObjectMetadataList"
+		}
+		fmt.Fprintf(w, `{"kind": %q, "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": []}`, kind)
+	}))
+	t.Cleanup(server.Close)
+	return writeHubKubeconfig(t, server.URL)
+}
+
+// TestStatusErrors holds that errors name the hub or the list, and the next step.
+func TestStatusErrors(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	hub := newForbiddingHub(t, "nothing")
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"no kubeconfig":          {[]string{"--kubeconfig", "/nowhere"}, []string{"/nowhere", "--kubeconfig"}},
+		"no server":              {[]string{"--kubeconfig", writeHubKubeconfig(t, closed.URL)}, []string{closed.URL, "--context"}},
+		"an unknown format":      {[]string{"--output", "xml"}, []string{"xml", "wide"}},
+		"YAML of changes":        {[]string{"--output", "yaml", "--watch"}, []string{"yaml", "json"}},
+		"an unknown component":   {[]string{"--component", "istio"}, []string{"istio", "serving or eventing"}},
+		"an unknown mode":        {[]string{"--mode", "mail"}, []string{"mail", "ManifestWork"}},
+		"a forbidden list":       {[]string{"--kubeconfig", newForbiddingHub(t, "knativeservings")}, []string{"incomplete"}},
+		"an unknown cluster":     {[]string{"--kubeconfig", hub, "cluster9"}, []string{"cluster9", "without a name"}},
+		"two kinds of namespace": {[]string{"--kubeconfig", hub, "-A", "-n", "team"}, []string{"namespace"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := execute(t, newStatusCommand(), "", tc.args...)
+			if err == nil {
+				t.Fatal("the command succeeded")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in %v", want, err)
+				}
+			}
+		})
+	}
+	// The column of the versions may be missing.
+	out, err := execute(t, newStatusCommand(), "", "--kubeconfig", newForbiddingHub(t, "manifestworks"))
+	if err != nil || out != "no installation\n" {
+		t.Errorf("without ManifestWorks the command printed %q and ended with %v", out, err)
+	}
+}
+
+// TestWaitExitCodes holds the exit codes that docs/commands.md names.
+func TestWaitExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{errors.New("any"), 1},
+		{fmt.Errorf("wrapped: %w", &exitError{&installations.FailedError{}, exitFailed}), 2},
+		{&exitError{&installations.TimeoutError{}, exitTimeout}, 1},
+	} {
+		if got := exitCodeOf(tc.err); got != tc.want {
+			t.Errorf("the exit code of %T is %d, want %d", tc.err, got, tc.want)
+		}
+	}
+	if _, err := execute(t, newWaitCommand(), "", "--for", "lunch"); err == nil || !strings.Contains(err.Error(), "ready or removed") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := execute(t, newWaitCommand(), "", "--timeout", "0s"); err == nil || !strings.Contains(err.Error(), "positive") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestFinalReasonsAreDocumented holds that docs/commands.md names the reasons that end a wait with exit code 2.
+func TestFinalReasonsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "commands.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| 2 \|.*$`).FindString(string(page))
+	var documented []string
+	for _, m := range namedReason.FindAllStringSubmatch(row, -1) {
+		documented = append(documented, m[1])
+	}
+	for _, reason := range regexp.MustCompile("`(Conflict|Paused)`").FindAllStringSubmatch(row, -1) {
+		documented = append(documented, reason[1])
+	}
+	want := append(installations.FinalReasons(), installations.FinalRemovalReasons()...)
+	slices.Sort(documented)
+	slices.Sort(want)
+	if !slices.Equal(documented, want) {
+		t.Errorf("docs/commands.md names %q, the code has %q", documented, want)
+	}
+}

@@ -1,0 +1,222 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package installations
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// Objects are the objects of a hub that describe installations.
+type Objects struct {
+	// Resources are the KnativeServings and KnativeEventings.
+	Resources map[api.Component][]*unstructured.Unstructured
+	AddOns    []*addonv1beta1.ManagedClusterAddOn
+	// Foundations are the metadata of the ManifestWorks with api.FoundationLabel.
+	Foundations []*metav1.PartialObjectMetadata
+}
+
+// resourceKey names a KnativeServing or KnativeEventing.
+type resourceKey struct {
+	component api.Component
+	name      types.NamespacedName
+}
+
+// addOnKey names the add-on of a cluster.
+type addOnKey struct {
+	component api.Component
+	cluster   string
+}
+
+// resource is a KnativeServing or KnativeEventing with the hash of its spec.
+type resource struct {
+	config *unstructured.Unstructured
+	hash   string
+}
+
+// composer joins the objects of one hub.
+type composer struct {
+	resources map[resourceKey]resource
+	versions  map[addOnKey]map[string]string
+	// installed are the resources whose add-on has an installation of its own in the result.
+	installed map[resourceKey]bool
+}
+
+// Compose returns one installation for each ManagedClusterAddOn, and one for each resource that installs on one cluster and has no
+// ManagedClusterAddOn. A resource that configures add-ons alone is no installation.
+func Compose(objects Objects) []Installation {
+	c := composer{resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, installed: map[resourceKey]bool{}}
+	for component, list := range objects.Resources {
+		for _, config := range list {
+			hash, err := revision.Hash(config)
+			if err != nil {
+				hash = "" // the resource then has no revision
+			}
+			c.resources[resourceKey{component, nameOf(config)}] = resource{config, hash}
+		}
+	}
+	for _, work := range objects.Foundations {
+		if work.Annotations[api.VersionAnnotation] != "" {
+			c.versions[addOnKey{api.Component(work.Labels[api.FoundationLabel]), work.Namespace}] = work.Annotations
+		}
+	}
+	var out []Installation
+	for _, addOn := range objects.AddOns {
+		out = append(out, c.composeAddOn(addOn))
+	}
+	for key, r := range c.resources {
+		if !c.installed[key] && installsOnOneCluster(r.config) {
+			out = append(out, c.composeResource(key, r))
+		}
+	}
+	slices.SortFunc(out, compareInstallations)
+	return out
+}
+
+// composeAddOn returns the installation of a ManagedClusterAddOn. The conditions of a resource that refers to the cluster are more
+// complete than the conditions of the add-on, unless the add-on is being deleted.
+func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Installation {
+	component := api.Component(addOn.Name)
+	key, known := resourceKey{component, configOf(addOn)}, false
+	var config resource
+	if key.name.Name != "" {
+		config, known = c.resources[key]
+	}
+	out := Installation{
+		Cluster: addOn.Namespace, Component: component, Mode: api.ModeManifestWork, Deleting: addOn.DeletionTimestamp != nil,
+		Paused: revision.Paused(addOn.Annotations) || known && revision.Paused(config.config.GetAnnotations()),
+		Object: Object{"ManagedClusterAddOn", addOn.Namespace, addOn.Name},
+	}
+	c.addVersions(&out)
+	assigned, completed := revisionsOf(addOn, component)
+	out.Revision, out.NextRevision = clean(completed), clean(assigned)
+	if known && config.hash != "" {
+		out.NextRevision = config.hash
+	}
+	if out.NextRevision == out.Revision {
+		out.NextRevision = ""
+	}
+	isOwn := known && hasReference(config.config)
+	if isOwn {
+		c.installed[key] = true
+		out.Object = objectOf(component, config.config)
+		out.ClusterProfile = profileOf(config.config)
+		out.Deleting = out.Deleting || config.config.GetDeletionTimestamp() != nil
+	}
+	if isOwn && addOn.DeletionTimestamp == nil {
+		out.decide(readResource(config.config))
+	} else {
+		out.decide(readAddOn(addOn, assigned == "" || assigned == completed))
+	}
+	return out
+}
+
+// addVersions sets the versions that the foundation of the add-on records.
+func (c *composer) addVersions(out *Installation) {
+	annotations := c.versions[addOnKey{out.Component, out.Cluster}]
+	running, next := annotations[api.RunningVersionAnnotation], annotations[api.VersionAnnotation]
+	out.Version = clean(running)
+	if next != running {
+		out.NextVersion = clean(next)
+	}
+}
+
+// composeResource returns the installation of a resource without a ManagedClusterAddOn.
+func (c *composer) composeResource(key resourceKey, r resource) Installation {
+	version, _, _ := unstructured.NestedString(r.config.Object, "status", "version")
+	out := Installation{
+		Cluster: cmp.Or(profileOf(r.config), hubCluster), Component: key.component, Mode: modeOf(r.config),
+		Version: clean(version), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
+		Object: objectOf(key.component, r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
+	}
+	if out.Mode == api.ModeManifestWork {
+		ref, _ := target.ReferenceOf(r.config)
+		out.Cluster = ref.Name // OCM names ClusterProfiles like their clusters
+	}
+	if isReported(r.config) && findCondition(r.config, api.InstallSucceeded).Status == metav1.ConditionTrue {
+		out.Revision, out.NextRevision = r.hash, ""
+	}
+	out.decide(readResource(r.config))
+	return out
+}
+
+// configOf returns the resource that configures the add-on: the configuration that OCM assigned, or the add-on's own before.
+func configOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName {
+	if name, assigned := revision.ConfigOf(addOn); assigned {
+		return name
+	}
+	of := api.Component(addOn.Name).Resource()
+	for _, c := range addOn.Spec.Configs {
+		if c.Group == of.Group && c.Resource == of.Resource {
+			return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+		}
+	}
+	return types.NamespacedName{}
+}
+
+// revisionsOf returns the hashes of the spec that OCM has assigned to the add-on, and of the spec that the cluster has completed.
+func revisionsOf(addOn *addonv1beta1.ManagedClusterAddOn, component api.Component) (assigned, completed string) {
+	if desired := revision.Desired(addOn); desired != nil {
+		assigned = desired.SpecHash
+	}
+	of := component.Resource()
+	for _, ref := range addOn.Status.ConfigReferences {
+		if ref.Group == of.Group && ref.Resource == of.Resource && ref.LastAppliedConfig != nil {
+			completed = ref.LastAppliedConfig.SpecHash
+		}
+	}
+	return assigned, completed
+}
+
+// installsOnOneCluster reports whether a resource installs on a cluster of its own, or on the hub.
+func installsOnOneCluster(config *unstructured.Unstructured) bool {
+	return hasReference(config) || slices.Contains(config.GetFinalizers(), api.DirectFinalizer)
+}
+
+func hasReference(config *unstructured.Unstructured) bool {
+	_, refers := target.ReferenceOf(config)
+	return refers
+}
+
+// modeOf returns the delivery mode whose finalizer the resource has.
+func modeOf(config *unstructured.Unstructured) api.DeliveryMode {
+	switch finalizers := config.GetFinalizers(); {
+	case slices.Contains(finalizers, api.DirectFinalizer):
+		return api.ModeDirect
+	case slices.Contains(finalizers, api.InstallFinalizer):
+		return api.ModeManifestWork
+	default:
+		return ModeUnknown
+	}
+}
+
+// profileOf returns namespace/name of the ClusterProfile of a resource; empty without a reference.
+func profileOf(config *unstructured.Unstructured) string {
+	ref, refers := target.ReferenceOf(config)
+	if !refers {
+		return ""
+	}
+	return clean(ref.String())
+}
+
+func nameOf(config *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+}
+
+func objectOf(component api.Component, config *unstructured.Unstructured) Object {
+	return Object{component.Kind(), config.GetNamespace(), config.GetName()}
+}
+
+// clean returns a text of a cluster or a tenant for a terminal.
+func clean(text string) string { return message.OneLine(text, message.MaxName) }

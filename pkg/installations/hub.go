@@ -1,0 +1,238 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package installations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+const (
+	// listTimeout is the time for one list of the hub with all its pages.
+	listTimeout = 30 * time.Second
+	// pageSize is the number of objects that one request for a list returns.
+	pageSize = 500
+)
+
+// Hub is the hub, with the credentials of the user.
+type Hub struct {
+	// Name names the hub in messages, such as `the hub (https://hub.example.com)`.
+	Name string
+	// Dynamic reads and writes whole objects, and Metadata reads the metadata of ManifestWorks and clusters alone.
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+}
+
+// Connect creates the clients of the hub, and sends no request.
+func Connect(config *rest.Config) (*Hub, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	out := &Hub{Name: fmt.Sprintf("the hub (%s)", config.Host)}
+	var errs [2]error
+	out.Dynamic, errs[0] = dynamic.NewForConfig(config)
+	out.Metadata, errs[1] = metadata.NewForConfig(config)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("cannot create clients for %s: %w", out.Name, err)
+	}
+	return out, nil
+}
+
+// Query selects the objects that a list reads.
+type Query struct {
+	// Namespace restricts the lists; empty means all namespaces.
+	Namespace  string
+	Components []api.Component
+}
+
+// source is one list of the hub.
+type source struct {
+	resource  schema.GroupVersionResource
+	namespace string
+	options   metav1.ListOptions
+	// component is the component of the objects; empty for the foundations of all components, whose metadata suffices.
+	component api.Component
+	// isOptional is true when the list adds a column alone.
+	isOptional bool
+}
+
+// describe names the list for messages.
+func (s *source) describe() string {
+	out := s.resource.GroupResource().String()
+	if s.namespace != "" {
+		out += fmt.Sprintf(" in namespace %q", s.namespace)
+	}
+	return out
+}
+
+func (q *Query) sources() []source {
+	var out []source
+	addOns := schema.GroupVersion(addonv1beta1.GroupVersion).WithResource("managedclusteraddons")
+	for _, component := range q.Components {
+		out = append(out, source{resource: component.Resource(), namespace: q.Namespace, component: component})
+		out = append(out, source{
+			resource: addOns, namespace: q.Namespace, component: component,
+			options: metav1.ListOptions{FieldSelector: "metadata.name=" + component.AddOnName()},
+		})
+	}
+	return append(out, source{
+		resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
+		options: metav1.ListOptions{LabelSelector: api.FoundationLabel}, isOptional: true,
+	})
+}
+
+// ListError is the error of one list.
+type ListError struct {
+	Resource string
+	// IsOptional is true when the result lacks a column alone.
+	IsOptional bool
+	cause      error
+}
+
+func (e *ListError) Error() string { return e.cause.Error() }
+
+func (e *ListError) Unwrap() error { return e.cause }
+
+// List returns the objects of the hub that describe installations. The errors are those of lists that failed; the objects lack
+// their result. A hub that does not answer ends the list with one error.
+func (h *Hub) List(ctx context.Context, q Query) (Objects, []*ListError) {
+	out, failed, _ := h.list(ctx, q)
+	return out, failed
+}
+
+// list returns the objects, the errors, and the lists that succeeded.
+func (h *Hub) list(ctx context.Context, q Query) (Objects, []*ListError, []source) {
+	sources := q.sources()
+	type result struct {
+		items []runtime.Object
+		err   error
+	}
+	results := make([]chan result, len(sources))
+	for n, s := range sources {
+		results[n] = make(chan result, 1)
+		go func() {
+			items, err := h.listSource(ctx, s)
+			results[n] <- result{items, err}
+		}()
+	}
+	out := Objects{Resources: map[api.Component][]*unstructured.Unstructured{}}
+	var failed []*ListError
+	var listed []source
+	for n, s := range sources {
+		r := <-results[n]
+		if r.err != nil {
+			failed = append(failed, &ListError{s.describe(), s.isOptional, h.explain("list "+s.describe(), r.err)})
+			continue
+		}
+		listed = append(listed, s)
+		for _, o := range r.items {
+			out.add(&s, o)
+		}
+	}
+	return out, failed, listed
+}
+
+// listSource returns the objects of one list, which it reads in pages.
+func (h *Hub) listSource(ctx context.Context, s source) ([]runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		if s.component == "" {
+			return h.Metadata.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
+		}
+		return h.Dynamic.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
+	})
+	pages.PageSize = pageSize
+	var out []runtime.Object
+	err := pages.EachListItem(ctx, s.options, func(o runtime.Object) error {
+		out = append(out, o)
+		return nil
+	})
+	return out, err
+}
+
+// add adds an object of a list. An object that is no add-on of Knative, or that cannot be read, is left out.
+func (o *Objects) add(s *source, object runtime.Object) {
+	switch object := object.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.Foundations = append(o.Foundations, object)
+	case *unstructured.Unstructured:
+		if s.resource == s.component.Resource() {
+			o.Resources[s.component] = append(o.Resources[s.component], object)
+			return
+		}
+		addOn := &addonv1beta1.ManagedClusterAddOn{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, addOn) == nil && addOn.Name == s.component.AddOnName() {
+			o.AddOns = append(o.AddOns, addOn)
+		}
+	}
+}
+
+// SelectClusters returns the names of the ManagedClusters, and namespace/name of the ClusterProfiles, that a label selector selects.
+func (h *Hub) SelectClusters(ctx context.Context, q Query, selector string) (sets.Set[string], []*ListError) {
+	out := sets.New[string]()
+	var failed []*ListError
+	for _, s := range []source{
+		{resource: schema.GroupVersion(clusterv1.GroupVersion).WithResource("managedclusters")},
+		{resource: clusterinventoryv1alpha1.GroupVersion.WithResource("clusterprofiles"), namespace: q.Namespace},
+	} {
+		s.options.LabelSelector = selector
+		items, err := h.listSource(ctx, s)
+		if apierrors.IsNotFound(err) {
+			continue // a hub need not serve ClusterProfiles
+		}
+		if err != nil {
+			failed = append(failed, &ListError{Resource: s.describe(), cause: h.explain("list "+s.describe(), err)})
+		}
+		for _, o := range items {
+			if of, err := apimeta.Accessor(o); err == nil && of.GetNamespace() == "" {
+				out.Insert(of.GetName())
+			} else if err == nil {
+				out.Insert(of.GetNamespace() + "/" + of.GetName())
+			}
+		}
+	}
+	return out, failed
+}
+
+// explain returns the error of a request with the hub, the action and the next step.
+func (h *Hub) explain(action string, err error) error {
+	next := "correct the object that the message names, and run the command again"
+	switch {
+	case apierrors.IsUnauthorized(err):
+		next = "the API server does not know the credentials of the kubeconfig: renew the credentials"
+	case apierrors.IsForbidden(err):
+		next = "ask the hub's administrator for the permission, or name a namespace with --namespace"
+	case apierrors.IsNotFound(err):
+		next = "check with --kubeconfig and --context that the cluster is a hub with this add-on, and that the object exists"
+	case IsUnanswered(err):
+		next = "check with --kubeconfig and --context that the address is right and reachable from this machine"
+	}
+	return fmt.Errorf("cannot %s on %s: %w; %s", action, h.Name, err, next)
+}
+
+// IsUnanswered reports whether an error means that the hub has not answered.
+func IsUnanswered(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && !errors.As(err, &status)
+}

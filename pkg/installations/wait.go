@@ -1,0 +1,189 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package installations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Goal is the state that a wait is for.
+type Goal string
+
+const (
+	// GoalReady is reached when every selected installation is ready and runs its latest revision.
+	GoalReady Goal = "ready"
+	// GoalRemoved is reached when no installation is selected any more.
+	GoalRemoved Goal = "removed"
+)
+
+// ParseGoal returns the goal that a user names.
+func ParseGoal(text string) (Goal, error) {
+	if goal := Goal(text); goal == GoalReady || goal == GoalRemoved {
+		return goal, nil
+	}
+	return "", fmt.Errorf("cannot use --for=%q: use %s or %s", text, GoalReady, GoalRemoved)
+}
+
+// Progress is how far installations are from a goal.
+type Progress struct {
+	// Waiting describes the installations, and the names without an installation, that have not reached the goal.
+	Waiting []string
+	// Failed describes the installations that do not reach the goal unless a user changes the resource, the cluster or the hub.
+	Failed []string
+	// Reached describes the installations that have reached the goal.
+	Reached []string
+}
+
+// Done reports whether the goal is reached.
+func (p *Progress) Done() bool { return len(p.Waiting)+len(p.Failed) == 0 }
+
+// Assess compares the installations that a filter selects with a goal.
+func Assess(all []Installation, f *Filter, goal Goal) Progress {
+	selected, unknown := f.Select(all)
+	var out Progress
+	for _, i := range selected {
+		text := fmt.Sprintf("%s %s (%s)", i.Cluster, i.Component, i.Object)
+		switch {
+		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.NextRevision == "":
+			out.Reached = append(out.Reached, text)
+		case isFinal(&i, goal):
+			out.Failed = append(out.Failed, text+": "+i.describeProblem())
+		case goal == GoalRemoved && !i.Deleting:
+			out.Waiting = append(out.Waiting, text+": the object is not being deleted")
+		default:
+			out.Waiting = append(out.Waiting, text+": "+i.describeProblem())
+		}
+	}
+	if goal == GoalRemoved {
+		return out
+	}
+	for _, name := range unknown {
+		out.Waiting = append(out.Waiting, fmt.Sprintf("%s: no installation has this cluster, ClusterProfile or resource", clean(name)))
+	}
+	if len(selected)+len(unknown) == 0 {
+		out.Waiting = append(out.Waiting, "no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef")
+	}
+	return out
+}
+
+// isFinal reports whether the reason of an installation lasts until a user acts.
+func isFinal(i *Installation, goal Goal) bool {
+	if i.Ready == metav1.ConditionTrue {
+		return false
+	}
+	return slices.Contains(FinalReasons(), i.Reason) || goal == GoalRemoved && slices.Contains(FinalRemovalReasons(), i.Reason)
+}
+
+// FinalReasons returns the reasons that last until a user changes the resource or the configuration of the hub. No other event, such
+// as the return of a cluster, ends such a reason.
+func FinalReasons() []string {
+	return []string{
+		api.ReasonInvalidSpec, api.ReasonUnknownVersion, api.ReasonIngressNotBundled, api.ReasonIngressNotEnabled, api.ReasonSourceNotBundled,
+		api.ReasonSecurityGuardNotBundled, api.ReasonRemoteManifestRefused, api.ReasonKindNotAllowed, api.ReasonEscalationNotPermitted,
+		api.ReasonPatchFailed, api.ReasonTooLarge, api.ReasonRenderTimeout, api.ReasonRenderFailed, api.ReasonReleasesMissing,
+		api.ReasonNotEligible, api.ReasonConflict, api.ReasonPlacementManaged, api.ReasonMulticlusterDisabled, api.ReasonLocalInstallsDisabled,
+		api.ReasonClusterReplaced, api.ReasonClusterNotRecorded,
+	}
+}
+
+// FinalRemovalReasons returns the reasons of a removal that waits for a decision of a user.
+func FinalRemovalReasons() []string {
+	return []string{api.ReasonMassRemoval, api.ReasonUserResourcesUnknown, api.ReasonPaused}
+}
+
+// failedPeriod is how long a reason of FinalReasons has to last before a wait fails: the reason may belong to a spec that a user has
+// just corrected.
+const failedPeriod = 5 * time.Second
+
+// FailedError is the end of a wait whose goal cannot be reached.
+type FailedError struct{ Progress Progress }
+
+func (e *FailedError) Error() string {
+	return "failed, and does not continue without a change:\n  " + strings.Join(e.Progress.Failed, "\n  ")
+}
+
+// TimeoutError is the end of a wait whose goal was not reached in time.
+type TimeoutError struct {
+	Progress Progress
+	// cause has the errors of watches that have not recovered.
+	cause error
+}
+
+func (e *TimeoutError) Error() string {
+	waiting := append(slices.Clone(e.Progress.Failed), e.Progress.Waiting...)
+	if len(waiting) == 0 {
+		return "timed out before the hub has sent all objects: " + e.cause.Error()
+	}
+	return "timed out; not reached:\n  " + strings.Join(waiting, "\n  ")
+}
+
+func (e *TimeoutError) Unwrap() error { return e.cause }
+
+// Await waits by watches until the installations that the filter selects reach the goal. The error is a *FailedError, or a
+// *TimeoutError after the deadline of the context.
+func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal Goal) (Progress, error) {
+	var last Progress
+	judge := failureJudge{clock: c}
+	ended := make(chan struct{})
+	defer close(ended)
+	err := w.Run(ctx, func(objects Objects) (bool, error) {
+		last = Assess(Compose(objects), f, goal)
+		if last.Done() {
+			return true, nil
+		}
+		wait, failed := judge.judge(len(last.Failed) > 0)
+		switch {
+		case failed:
+			return true, &FailedError{last}
+		case wait > 0:
+			w.noteChangeAfter(c.NewTimer(wait), ended)
+		}
+		return false, nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return last, err
+	}
+	return last, &TimeoutError{Progress: last, cause: err}
+}
+
+// failureJudge decides when a failure has lasted long enough.
+type failureJudge struct {
+	clock clock.PassiveClock
+	since time.Time
+}
+
+// judge returns whether the failure has lasted for failedPeriod, or else the time until then. The wait is 0 without a failure.
+func (j *failureJudge) judge(hasFailed bool) (wait time.Duration, failed bool) {
+	now := j.clock.Now()
+	switch {
+	case !hasFailed:
+		j.since = time.Time{}
+		return 0, false
+	case j.since.IsZero():
+		j.since = now
+	}
+	wait = failedPeriod - now.Sub(j.since)
+	return wait, wait <= 0
+}
+
+// noteChangeAfter has Run visit the objects again when the timer ends.
+func (w *Watcher) noteChangeAfter(timer clock.Timer, ended <-chan struct{}) {
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C():
+			w.noteChange()
+		}
+	}()
+}

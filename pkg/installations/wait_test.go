@@ -1,0 +1,220 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package installations
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+func TestAssess(t *testing.T) {
+	edge := func(edits ...edit) Objects {
+		return servings(serving("edge-7", append([]edit{onCluster("edge"), withFinalizer(api.DirectFinalizer)}, edits...)...))
+	}
+	const object = "team/edge knative-serving (KnativeServing team/edge-7)"
+	fleet := serving("default")
+	waves := servings(fleet)
+	outdated := addOn(t, "cluster1", fleet, "0123456789", resolved, delivered, available)
+	outdated.Status.ConfigReferences[0].DesiredConfig.SpecHash = "0123456789"
+	waves.AddOns = append(waves.AddOns, outdated)
+	for name, tc := range map[string]struct {
+		objects Objects
+		names   []string
+		goal    Goal
+		want    Progress
+	}{
+		"ready":                 {edge(withConditions(ready, applied)), []string{"edge"}, GoalReady, Progress{Reached: []string{object}}},
+		"nothing to wait for":   {Objects{}, nil, GoalReady, Progress{Waiting: []string{"no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef"}}},
+		"an unknown cluster":    {edge(withConditions(ready, applied)), []string{"other"}, GoalReady, Progress{Waiting: []string{"other: no installation has this cluster, ClusterProfile or resource"}}},
+		"an unreachable one":    {edge(withConditions("Ready False RemoteClusterStale no answer")), nil, GoalReady, Progress{Waiting: []string{object + ": RemoteClusterStale: no answer"}}},
+		"an edit just now":      {edge(withConditions(ready, applied), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
+		"an invalid spec":       {edge(withConditions("Ready False InvalidSpec no such field")), nil, GoalReady, Progress{Failed: []string{object + ": InvalidSpec: no such field"}}},
+		"a corrected spec":      {edge(withConditions("Ready False InvalidSpec no such field"), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
+		"the wave is not here":  {waves, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): the cluster runs revision 01234567, and revision " + hashOf(t, fleet)[:8] + " is to follow"}}},
+		"removed":               {Objects{}, []string{"edge"}, GoalRemoved, Progress{}},
+		"being removed":         {edge(deleted, withConditions("Ready Unknown Removing waiting for pods")), nil, GoalRemoved, Progress{Waiting: []string{object + ": Removing: waiting for pods"}}},
+		"not being removed":     {edge(withConditions(ready, applied)), nil, GoalRemoved, Progress{Waiting: []string{object + ": the object is not being deleted"}}},
+		"a replaced cluster":    {edge(deleted, withConditions("Ready False ClusterReplaced another UID")), nil, GoalRemoved, Progress{Failed: []string{object + ": ClusterReplaced: another UID"}}},
+		"paused, and not ready": {edge(paused, withConditions("Ready Unknown Delivering paused by")), nil, GoalReady, Progress{Waiting: []string{object + ": Delivering: paused by; paused"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Assess(Compose(tc.objects), &Filter{Names: tc.names}, tc.goal)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
+			}
+			if got.Done() != (len(tc.want.Waiting)+len(tc.want.Failed) == 0) {
+				t.Errorf("done is %t", got.Done())
+			}
+		})
+	}
+}
+
+// TestHeldRemoval holds that a removal that waits for a confirmation ends a wait for the removal, and no other wait.
+func TestHeldRemoval(t *testing.T) {
+	fleet := serving("default")
+	objects := servings(fleet)
+	held := addOn(t, "cluster1", fleet, "", "RemovalHeld True MassRemoval too many")
+	at := since()
+	held.DeletionTimestamp = &at
+	objects.AddOns = append(objects.AddOns, held)
+	for goal, want := range map[Goal]int{GoalReady: 0, GoalRemoved: 1} {
+		if got := Assess(Compose(objects), &Filter{}, goal); len(got.Failed) != want {
+			t.Errorf("for %s: %+v", goal, got)
+		}
+	}
+}
+
+// TestFinalReasonsExist holds that every final reason is a reason of a condition that is not True.
+func TestFinalReasonsExist(t *testing.T) {
+	var known []string
+	for _, reasons := range api.Reasons() {
+		known = append(known, reasons...)
+	}
+	for _, reason := range append(FinalReasons(), FinalRemovalReasons()...) {
+		if !slices.Contains(known, reason) || slices.Contains([]string{api.ReasonReady, api.ReasonDelivering, api.ReasonRemoteClusterStale}, reason) {
+			t.Errorf("%s is no reason that lasts", reason)
+		}
+	}
+}
+
+// fakeHub returns a hub with resources.
+func fakeHub(t *testing.T, resources ...runtime.Object) *Hub {
+	t.Helper()
+	kinds := map[schema.GroupVersionResource]string{
+		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}: "ManagedClusterAddOnList",
+	}
+	for _, component := range api.Components() {
+		kinds[component.Resource()] = component.Kind() + "List"
+	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return &Hub{
+		Name: "the hub", Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, resources...),
+		Metadata: metadatafake.NewSimpleMetadataClient(scheme),
+	}
+}
+
+// await starts a wait for edge-7, and returns the hub, the clock and the end of the wait.
+func await(t *testing.T, ctx context.Context, first *unstructured.Unstructured, goal Goal) (*Hub, *clocktesting.FakeClock, <-chan error) {
+	t.Helper()
+	hub, clock := fakeHub(t, first), clocktesting.NewFakeClock(since().Time)
+	watcher, failed := hub.Watch(ctx, Query{Components: api.Components()})
+	if len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	end := make(chan error, 1)
+	go func() {
+		_, err := watcher.Await(ctx, clock, &Filter{Names: []string{"team/edge-7"}}, goal)
+		end <- err
+	}()
+	return hub, clock, end
+}
+
+func edge7(conditions ...string) *unstructured.Unstructured {
+	return serving("edge-7", onCluster("edge"), withFinalizer(api.DirectFinalizer), withConditions(conditions...))
+}
+
+// write replaces edge-7.
+func write(t *testing.T, hub *Hub, conditions ...string) {
+	t.Helper()
+	if _, err := hub.Dynamic.Resource(api.Serving.Resource()).Namespace("team").Update(t.Context(), edge7(conditions...), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAwaitReady holds that a change on the hub ends the wait, without a clock.
+func TestAwaitReady(t *testing.T) {
+	hub, _, end := await(t, t.Context(), edge7("Ready Unknown Delivering"), GoalReady)
+	write(t, hub, ready, applied)
+	if err := <-end; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAwaitRemoved(t *testing.T) {
+	hub, _, end := await(t, t.Context(), edge7("Ready Unknown Removing"), GoalRemoved)
+	if err := hub.Dynamic.Resource(api.Serving.Resource()).Namespace("team").Delete(t.Context(), "edge-7", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-end; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAwaitFailure holds that a final reason ends the wait only after failedPeriod.
+func TestAwaitFailure(t *testing.T) {
+	_, clock, end := await(t, t.Context(), edge7("Ready False InvalidSpec no such field"), GoalReady)
+	for !clock.HasWaiters() {
+		goruntime.Gosched()
+	}
+	clock.Step(failedPeriod)
+	var failed *FailedError
+	if err := <-end; !errors.As(err, &failed) || len(failed.Progress.Failed) != 1 {
+		t.Errorf("the wait ended with %v, want a FailedError", err)
+	}
+}
+
+// TestFailureHasToLast holds that a reason which ends before failedPeriod starts the period again.
+func TestFailureHasToLast(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(since().Time)
+	judge := failureJudge{clock: clock}
+	for n, step := range []struct {
+		after     time.Duration
+		hasFailed bool
+		wait      time.Duration
+		failed    bool
+	}{
+		{0, true, failedPeriod, false},
+		{failedPeriod - time.Second, true, time.Second, false},
+		{0, false, 0, false},
+		{time.Second, true, failedPeriod, false},
+		{failedPeriod, true, 0, true},
+	} {
+		clock.SetTime(clock.Now().Add(step.after))
+		if wait, failed := judge.judge(step.hasFailed); wait != step.wait || failed != step.failed {
+			t.Errorf("step %d: wait %s and failed %t, want %s and %t", n, wait, failed, step.wait, step.failed)
+		}
+	}
+}
+
+// TestAwaitTimeout holds that the deadline ends the wait with the installations that have not reached the goal.
+func TestAwaitTimeout(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, clock, end := await(t, ctx, edge7("Ready False InvalidSpec no such field"), GoalReady)
+	for !clock.HasWaiters() {
+		goruntime.Gosched()
+	}
+	cancel(context.DeadlineExceeded)
+	var timeout *TimeoutError
+	if err := <-end; !errors.As(err, &timeout) || !strings.Contains(err.Error(), "InvalidSpec: no such field") {
+		t.Errorf("the wait ended with %v, want a TimeoutError", err)
+	}
+}
+
+// TestAwaitInterrupted holds that the user's interruption is no timeout.
+func TestAwaitInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, end := await(t, ctx, edge7("Ready Unknown Delivering"), GoalReady)
+	cancel()
+	if err := <-end; !errors.Is(err, context.Canceled) || errors.As(err, new(*TimeoutError)) {
+		t.Errorf("the wait ended with %v", err)
+	}
+}

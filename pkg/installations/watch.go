@@ -1,0 +1,201 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package installations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// Watcher keeps the objects of a hub that describe installations.
+type Watcher struct {
+	hub       *Hub
+	sources   []source
+	informers []cache.SharedIndexInformer
+	changed   chan struct{}
+
+	mu sync.Mutex
+	// failures are the errors of watches since the last success, by list.
+	failures map[string]error
+}
+
+// Watch lists the objects of the hub, and returns a Watcher of the lists that succeeded, with the errors of the others.
+func (h *Hub) Watch(ctx context.Context, q Query) (*Watcher, []*ListError) {
+	_, failed, listed := h.list(ctx, q)
+	w := &Watcher{hub: h, sources: listed, changed: make(chan struct{}, 1), failures: map[string]error{}}
+	for _, s := range listed {
+		tweak := func(o *metav1.ListOptions) {
+			o.LabelSelector, o.FieldSelector = s.options.LabelSelector, s.options.FieldSelector
+		}
+		if s.component == "" {
+			w.informers = append(w.informers, metadatainformer.NewFilteredMetadataInformer(h.Metadata, s.resource, s.namespace, 0, cache.Indexers{}, tweak).Informer())
+			continue
+		}
+		w.informers = append(w.informers, dynamicinformer.NewFilteredDynamicInformer(h.Dynamic, s.resource, s.namespace, 0, cache.Indexers{}, tweak).Informer())
+	}
+	return w, failed
+}
+
+// Run calls visit with all objects once the caches are full, and then after each change, until visit is done or fails, or the context
+// ends.
+func (w *Watcher) Run(ctx context.Context, visit func(Objects) (done bool, err error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for n, informer := range w.informers {
+		if err := w.prepare(informer, &w.sources[n], cancel); err != nil {
+			return err
+		}
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	for _, informer := range w.informers {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return w.explainEnd(ctx)
+		}
+	}
+	for {
+		if done, err := visit(w.readObjects()); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return w.explainEnd(ctx)
+		case <-w.changed:
+		}
+	}
+}
+
+// prepare notes the changes and the errors of an informer. A watch that the hub forbids ends the run.
+func (w *Watcher) prepare(informer cache.SharedIndexInformer, s *source, end context.CancelCauseFunc) error {
+	name := s.describe()
+	note := func() {
+		w.noteFailure(name, nil)
+		w.noteChange()
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
+	})
+	return errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		explained := w.hub.explain("watch "+name, err)
+		w.noteFailure(name, explained)
+		if apierrors.IsForbidden(err) {
+			end(explained)
+		}
+	}))
+}
+
+// noteChange has Run visit the objects.
+func (w *Watcher) noteChange() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // a change is noted already
+	}
+}
+
+// noteFailure keeps the error of a watch, and forgets the last error without a new one.
+func (w *Watcher) noteFailure(name string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		delete(w.failures, name)
+		return
+	}
+	w.failures[name] = err
+}
+
+// explainEnd returns the cause of the end, and the errors of watches that have not recovered.
+func (w *Watcher) explainEnd(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cause := context.Cause(ctx)
+	errs := []error{cause}
+	for _, s := range w.sources {
+		if err := w.failures[s.describe()]; err != nil && !errors.Is(cause, err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readObjects returns the objects of the caches.
+func (w *Watcher) readObjects() Objects {
+	out := Objects{Resources: map[api.Component][]*unstructured.Unstructured{}}
+	for n, informer := range w.informers {
+		for _, o := range informer.GetStore().List() {
+			if object, isObject := o.(runtime.Object); isObject {
+				out.add(&w.sources[n], object)
+			}
+		}
+	}
+	return out
+}
+
+// ChangeType says what happened to an installation, with the words of Kubernetes' watches.
+type ChangeType string
+
+const (
+	// Added is the change of a new installation.
+	Added ChangeType = "ADDED"
+	// Modified is the change of an installation.
+	Modified ChangeType = "MODIFIED"
+	// Deleted is the change of an installation that is gone.
+	Deleted ChangeType = "DELETED"
+)
+
+// Change is a change of an installation.
+type Change struct {
+	Type   ChangeType   `json:"type"`
+	Object Installation `json:"object"`
+}
+
+// Diff returns the changes between two states, in the order of the installations. A new time alone is no change.
+func Diff(before, after []Installation) []Change {
+	known := map[string]Installation{}
+	for _, i := range before {
+		known[i.id()] = i
+	}
+	var out []Change
+	for _, i := range after {
+		last, isKnown := known[i.id()]
+		delete(known, i.id())
+		switch last.Since = i.Since; {
+		case !isKnown:
+			out = append(out, Change{Added, i})
+		case last != i:
+			out = append(out, Change{Modified, i})
+		}
+	}
+	for _, i := range before {
+		if _, isGone := known[i.id()]; isGone {
+			out = append(out, Change{Deleted, i})
+		}
+	}
+	return out
+}
+
+// Text returns a change as a line.
+func (c *Change) Text() string {
+	i := &c.Object
+	out := fmt.Sprintf("%-8s %s %s %s %s %s %s %s", c.Type, i.Cluster, i.Component, i.Mode,
+		describeStep(i.Version, i.NextVersion), describeStep(shortHash(i.Revision), shortHash(i.NextRevision)), i.Ready, i.Reason)
+	if i.Message != "" {
+		out += ": " + i.Message
+	}
+	if i.Paused {
+		out += " (paused)"
+	}
+	return out
+}

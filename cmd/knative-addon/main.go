@@ -21,7 +21,8 @@ func main() {
 	}
 	cmd.AddCommand(newManagerCommand(), newLocalInstallsCommand(), newRenderCommand(), newRBACCommand(), newImagesCommand(), newVersionsCommand(),
 		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newInstallCheckCommand(), newCopyFilesCommand(),
-		newStatusCommand(), newWaitCommand())
+		newStatusCommand(), newWaitCommand(), newExplainCommand(), newTreeCommand(), newPauseCommand(),
+		newResumeCommand(), newRollbackCommand(), newRemovalCommand())
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
 		os.Exit(exitCodeOf(err))

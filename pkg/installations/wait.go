@@ -81,7 +81,7 @@ func isFinal(i *Installation, goal Goal) bool {
 	if i.Ready == metav1.ConditionTrue {
 		return false
 	}
-	return slices.Contains(FinalReasons(), i.Reason) || goal == GoalRemoved && slices.Contains(FinalRemovalReasons(), i.Reason)
+	return slices.Contains(FinalReasons(), i.Reason) || goal == GoalRemoved && i.Deleting && slices.Contains(FinalRemovalReasons(), i.Reason)
 }
 
 // FinalReasons returns the reasons that last until a user changes the resource or the configuration of the hub. No other event, such

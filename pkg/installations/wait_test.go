@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -93,11 +94,19 @@ func TestFinalReasonsExist(t *testing.T) {
 	}
 }
 
-// fakeHub returns a hub with resources.
-func fakeHub(t *testing.T, resources ...runtime.Object) *Hub {
+// fakeHub returns a hub with objects.
+func fakeHub(t *testing.T, objects ...runtime.Object) *Hub {
+	t.Helper()
+	hub, _ := recordingHub(t, objects...)
+	return hub
+}
+
+// recordingHub returns a hub with objects, and the requests for whole objects.
+func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clienttesting.Action) {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{
-		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}: "ManagedClusterAddOnList",
+		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}:    "ManagedClusterAddOnList",
+		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "clustermanagementaddons"}: "ClusterManagementAddOnList",
 	}
 	for _, component := range api.Components() {
 		kinds[component.Resource()] = component.Kind() + "List"
@@ -106,10 +115,8 @@ func fakeHub(t *testing.T, resources ...runtime.Object) *Hub {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return &Hub{
-		Name: "the hub", Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, resources...),
-		Metadata: metadatafake.NewSimpleMetadataClient(scheme),
-	}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
+	return &Hub{Name: "the hub", Dynamic: client, Metadata: metadatafake.NewSimpleMetadataClient(scheme)}, client.Actions
 }
 
 // await starts a wait for edge-7, and returns the hub, the clock and the end of the wait.

@@ -32,6 +32,7 @@ func TestPayloadFaults(t *testing.T) {
 	m, c := team{Fleet: f}, f.Managed[0]
 
 	t.Run("a quota delays the ConfigMaps", func(t *testing.T) { delayByQuota(t, m, c) })
+	t.Run("commands show and change the fleet", func(t *testing.T) { commandFleet(t, m, c) })
 	t.Run("a complete payload is applied again", func(t *testing.T) { reapplyComplete(t, m, c) })
 	t.Run("a complete payload is removed", func(t *testing.T) { removeComplete(t, m, c) })
 }
@@ -65,6 +66,7 @@ func delayByQuota(t *testing.T, m team, c *lab.Cluster) {
 		}
 		return checkHalfApplied(p)
 	})
+	operator{m.Fleet}.showRefusedObjects(t, c)
 	if err := quotas.Delete(t.Context(), quota.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 	}
 	c.addVersions(&out)
 	assigned, completed := revisionsOf(addOn, component)
-	out.Revision, out.NextRevision = clean(completed), clean(assigned)
+	out.Revision, out.NextRevision = cleanText(completed), cleanText(assigned)
 	if known && config.hash != "" {
 		out.NextRevision = config.hash
 	}
@@ -115,9 +115,9 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 		out.Deleting = out.Deleting || config.config.GetDeletionTimestamp() != nil
 	}
 	if isOwn && addOn.DeletionTimestamp == nil {
-		out.decide(readResource(config.config))
+		out.setCondition(readResource(config.config))
 	} else {
-		out.decide(readAddOn(addOn, assigned == "" || assigned == completed))
+		out.setCondition(readAddOn(addOn, assigned == "" || assigned == completed))
 	}
 	return out
 }
@@ -126,9 +126,9 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 func (c *composer) addVersions(out *Installation) {
 	annotations := c.versions[addOnKey{out.Component, out.Cluster}]
 	running, next := annotations[api.RunningVersionAnnotation], annotations[api.VersionAnnotation]
-	out.Version = clean(running)
+	out.Version = cleanText(running)
 	if next != running {
-		out.NextVersion = clean(next)
+		out.NextVersion = cleanText(next)
 	}
 }
 
@@ -137,7 +137,7 @@ func (c *composer) composeResource(key resourceKey, r resource) Installation {
 	version, _, _ := unstructured.NestedString(r.config.Object, "status", "version")
 	out := Installation{
 		Cluster: cmp.Or(profileOf(r.config), hubCluster), Component: key.component, Mode: modeOf(r.config),
-		Version: clean(version), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
+		Version: cleanText(version), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
 		Object: objectOf(key.component, r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
 	}
 	if out.Mode == api.ModeManifestWork {
@@ -147,7 +147,7 @@ func (c *composer) composeResource(key resourceKey, r resource) Installation {
 	if isReported(r.config) && findCondition(r.config, api.InstallSucceeded).Status == metav1.ConditionTrue {
 		out.Revision, out.NextRevision = r.hash, ""
 	}
-	out.decide(readResource(r.config))
+	out.setCondition(readResource(r.config))
 	return out
 }
 
@@ -207,7 +207,7 @@ func profileOf(config *unstructured.Unstructured) string {
 	if !refers {
 		return ""
 	}
-	return clean(ref.String())
+	return cleanText(ref.String())
 }
 
 func nameOf(config *unstructured.Unstructured) types.NamespacedName {
@@ -218,5 +218,5 @@ func objectOf(component api.Component, config *unstructured.Unstructured) Object
 	return Object{component.Kind(), config.GetNamespace(), config.GetName()}
 }
 
-// clean returns a text of a cluster or a tenant for a terminal.
-func clean(text string) string { return message.OneLine(text, message.MaxName) }
+// cleanText returns a text of a cluster or a tenant for a terminal.
+func cleanText(text string) string { return message.OneLine(text, message.MaxName) }

@@ -22,7 +22,7 @@ func WriteTable(out io.Writer, all []Installation, wide bool, now time.Time) err
 	}
 	fmt.Fprintln(table, strings.Join(head, "\t"))
 	for _, i := range all {
-		cells := append(i.cells(), i.age(now), describePause(i.Paused))
+		cells := append(i.listCells(), i.describeAge(now), describePause(i.Paused))
 		if wide {
 			cells = append(cells, i.Object.Namespace+"/"+i.Object.Name, cmp.Or(i.Message, "-"))
 		}
@@ -31,8 +31,8 @@ func WriteTable(out io.Writer, all []Installation, wide bool, now time.Time) err
 	return table.Flush()
 }
 
-// cells returns the columns that do not change by the passage of time.
-func (i *Installation) cells() []string {
+// listCells returns the columns that do not change by the passage of time.
+func (i *Installation) listCells() []string {
 	return []string{
 		i.Cluster, string(i.Component), string(i.Mode), describeStep(i.Version, i.NextVersion),
 		describeStep(shortHash(i.Revision), shortHash(i.NextRevision)), string(i.Ready), i.Reason,
@@ -47,7 +47,7 @@ func describeStep(present, next string) string {
 	return present + "->" + next
 }
 
-func (i *Installation) age(now time.Time) string {
+func (i *Installation) describeAge(now time.Time) string {
 	if i.Since == nil {
 		return "-"
 	}

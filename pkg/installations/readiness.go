@@ -21,9 +21,9 @@ import (
 // maxMessage is the number of bytes of a message.
 const maxMessage = 4096
 
-// decide sets the fields of the installation that come from the condition.
-func (i *Installation) decide(c metav1.Condition) {
-	i.Ready, i.Reason, i.Message = c.Status, clean(c.Reason), message.OneLine(c.Message, maxMessage)
+// setCondition sets the fields of the installation that come from the condition.
+func (i *Installation) setCondition(c metav1.Condition) {
+	i.Ready, i.Reason, i.Message = c.Status, cleanText(c.Reason), message.OneLine(c.Message, maxMessage)
 	if !c.LastTransitionTime.IsZero() {
 		i.Since = &c.LastTransitionTime
 	}

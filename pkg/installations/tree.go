@@ -166,7 +166,7 @@ func describeMarks(o metav1.Object) string {
 
 // describeCondition returns a condition. A message that lists objects of the cluster becomes a node for each object.
 func describeCondition(c metav1.Condition) Node {
-	out := Node{Text: fmt.Sprintf("%s is %s, %s", clean(c.Type), c.Status, clean(c.Reason))}
+	out := Node{Text: fmt.Sprintf("%s is %s, %s", cleanText(c.Type), c.Status, cleanText(c.Reason))}
 	text := message.OneLine(c.Message, maxMessage)
 	lists := []string{api.ReasonWorkloadsNotReady, api.ReasonApplyFailed, addonv1beta1.AddonManifestAppliedReasonManifestsApplyFailed}
 	if !slices.Contains(lists, c.Reason) {
@@ -214,7 +214,7 @@ func describeWork(work *workv1.ManifestWork) Node {
 	out.Text += fmt.Sprintf(": Applied is %s, Available is %s, %d objects",
 		statusOf(work.Status.Conditions, workv1.WorkApplied), statusOf(work.Status.Conditions, workv1.WorkAvailable), len(work.Spec.Workload.Manifests))
 	for _, m := range work.Status.ResourceStatus.Manifests {
-		object := clean(Object{m.ResourceMeta.Kind, m.ResourceMeta.Namespace, m.ResourceMeta.Name}.String())
+		object := cleanText(Object{m.ResourceMeta.Kind, m.ResourceMeta.Namespace, m.ResourceMeta.Name}.String())
 		for _, state := range []struct{ condition, text string }{{workv1.ManifestApplied, "not applied"}, {workv1.ManifestAvailable, "not available"}} {
 			c := apimeta.FindStatusCondition(m.Conditions, state.condition)
 			if c != nil && c.Status != metav1.ConditionTrue {

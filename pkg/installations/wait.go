@@ -68,7 +68,7 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 		return out
 	}
 	for _, name := range unknown {
-		out.Waiting = append(out.Waiting, fmt.Sprintf("%s: no installation has this cluster, ClusterProfile or resource", clean(name)))
+		out.Waiting = append(out.Waiting, fmt.Sprintf("%s: no installation has this cluster, ClusterProfile or resource", cleanText(name)))
 	}
 	if len(selected)+len(unknown) == 0 {
 		out.Waiting = append(out.Waiting, "no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef")

@@ -94,6 +94,23 @@ const (
 	PausedAnnotation = Prefix + "paused"
 )
 
+// Children of a KnativeFleet.
+const (
+	// FleetLabel on a KnativeServing or KnativeEventing names the owning KnativeFleet. The owner reference decides, not the label.
+	FleetLabel = Prefix + "fleet"
+	// FleetRevisionAnnotation on a child is the revision of the KnativeFleet that the child has.
+	FleetRevisionAnnotation = Prefix + "fleet-revision"
+	// FleetUpdatedAnnotation on a child is the time at which the KnativeFleet last wrote the child.
+	FleetUpdatedAnnotation = Prefix + "fleet-updated"
+	// FleetStoredSpecAnnotation on a child is the hash of the spec that the API server stored, where the API server stored another spec
+	// than the KnativeFleet wrote.
+	FleetStoredSpecAnnotation = Prefix + "fleet-stored-spec"
+	// FleetAdoptAnnotation on a KnativeServing or KnativeEventing without an owner names the KnativeFleet that may take over the resource.
+	FleetAdoptAnnotation = Prefix + "fleet-adopt"
+	// FleetFinalizer on a KnativeFleet with deletionPolicy Orphan holds the KnativeFleet until no child has the KnativeFleet as an owner.
+	FleetFinalizer = Prefix + "fleet"
+)
+
 // Requests of administrators about the removal of an installation.
 const (
 	// ForceOrphanAnnotation on a KnativeServing, KnativeEventing or ManagedClusterAddOn that is being deleted releases the

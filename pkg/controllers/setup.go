@@ -17,6 +17,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/fleet"
 	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
 	"open-cluster-management.io/knative-addon/pkg/controllers/managedclusteraddon"
 	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
@@ -104,7 +105,7 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 			return err
 		}
 	}
-	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.metrics.Register(ctrlmetrics.Registry))
+	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleet(), s.metrics.Register(ctrlmetrics.Registry))
 }
 
 // addKnative adds the controller of KnativeServings or KnativeEventings.
@@ -177,6 +178,16 @@ func (s *setup) addScores(renderer *render.Renderer) error {
 		AddOns: hub.ManagedClusterAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
 		Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(), Scores: hub.AddOnPlacementScores().Lister(),
 		Client: hub.Clients.Clusters, Versions: renderer, Clock: clock.RealClock{},
+	}
+	return r.SetupWithManager(s.mgr, hub)
+}
+
+func (s *setup) addFleet() error {
+	hub := s.hub
+	r := &fleet.Reconciler{
+		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
+		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
+		Client: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(s.mgr, hub)
 }

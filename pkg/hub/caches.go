@@ -82,6 +82,12 @@ func (h *Hub) Foundations() workinformers.ManifestWorkInformer {
 	return h.foundations.Work().V1().ManifestWorks()
 }
 
+// InventoryDecisions returns the cache of the PlacementDecisions of SIG Multicluster.
+func (h *Hub) InventoryDecisions() *InventoryDecisions { return h.inventoryDecisions }
+
+// KnativeFleets returns the cache of KnativeFleets.
+func (h *Hub) KnativeFleets() *KnativeFleets { return h.fleets }
+
 // KnativeOperator returns the cache of the Knative Operator's Deployment.
 func (h *Hub) KnativeOperator() *KnativeOperator { return h.operator }
 

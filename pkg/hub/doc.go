@@ -4,7 +4,8 @@
 //
 // Contract:
 //   - Every cache exists once. addon-framework and all controllers read the same caches.
-//   - Start returns after every cache is full. The one exception are ClusterProfiles, a kind that a hub need not serve.
+//   - Start returns after every cache is full. The exceptions are kinds that a hub need not serve: ClusterProfiles, KnativeFleets and
+//     the PlacementDecisions of SIG Multicluster.
 //   - A cache holds only objects that the add-on needs, without metadata.managedFields.
 //   - Patch sends only the fields that differ, with the resource version of the cached object: the API server refuses a
 //     patch of an object that has changed.

@@ -49,7 +49,10 @@ type Hub struct {
 	// scores selects AddOnPlacementScores with the name api.ScoresName: other programs score clusters too.
 	scores   clusterinformers.SharedInformerFactory
 	profiles *ClusterProfiles
-	operator *KnativeOperator
+	fleets   *KnativeFleets
+	// inventoryDecisions holds the PlacementDecisions of SIG Multicluster, not OCM's.
+	inventoryDecisions *InventoryDecisions
+	operator           *KnativeOperator
 }
 
 // NewForConfig creates the clients and the caches; Start fills the caches. operatorNamespace is the namespace in which a
@@ -84,7 +87,8 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 		scores: clusterinformers.NewSharedInformerFactoryWithOptions(clients.Clusters, resync,
 			clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + api.ScoresName }),
 			clusterinformers.WithTransform(stripManagedFields)),
-		profiles: newClusterProfiles(clients.Profiles),
+		profiles: newClusterProfiles(clients.Profiles), fleets: newKnativeFleets(clients.Kube.Discovery(), clients.Configs),
+		inventoryDecisions: newInventoryDecisions(clients.Profiles),
 		operator: newKnativeOperator(clients.Kube, operatorNamespace),
 	}
 	return h, h.addIndexers()
@@ -116,12 +120,14 @@ func (h *Hub) addIndexers() error {
 // Start fills the caches and returns when all caches are full: a reader of an empty cache would take every object for deleted.
 func (h *Hub) Start(ctx context.Context) error {
 	synced := h.listSynced() // requests the informers from the factories, which start only requested informers
-	profilesSynced, err := h.profiles.start(ctx)
-	if err != nil {
-		return err
-	}
-	if profilesSynced != nil {
-		synced["clusterprofiles.multicluster.x-k8s.io"] = profilesSynced
+	for _, optional := range []*optionalKind{&h.profiles.optionalKind, &h.fleets.optionalKind, &h.inventoryDecisions.optionalKind} {
+		filled, err := optional.start(ctx)
+		if err != nil {
+			return err
+		}
+		if filled != nil {
+			synced[optional.resource+"."+optional.kind.Group] = filled
+		}
 	}
 	h.operator.start(ctx)
 	h.revisions.Start(ctx.Done())

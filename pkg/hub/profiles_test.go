@@ -72,10 +72,8 @@ func newServed(t *testing.T, first answer) (*ClusterProfiles, *asking, *atomic.I
 		lists.Add(1)
 		return false, nil, nil
 	})
-	p := &ClusterProfiles{discovery: hub, factory: profileinformers.NewSharedInformerFactory(client, resync)}
-	p.prepareInformer()
 	hub.client = client
-	return p, hub, lists
+	return newClusterProfilesOf(hub, profileinformers.NewSharedInformerFactory(client, resync)), hub, lists
 }
 
 func noMatch(t *testing.T, p *ClusterProfiles) {

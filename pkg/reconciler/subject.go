@@ -54,6 +54,9 @@ func OfDefinition(request reconcile.Request) Subject {
 	return Subject{Component: api.Component(request.Name)}
 }
 
+// OfOther describes requests that name neither a cluster nor a component.
+func OfOther(reconcile.Request) Subject { return Subject{} }
+
 // OfCluster describes requests that name a ManagedCluster.
 func OfCluster(request reconcile.Request) Subject { return Subject{Cluster: request.Name} }
 

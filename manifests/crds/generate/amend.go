@@ -87,6 +87,14 @@ func amendSchema(version map[string]any) error {
 	return unstructured.SetNestedSlice(version, rootRules(), "schema", "openAPIV3Schema", "x-kubernetes-validations")
 }
 
+// amendFleetCRD adds the annotation that changes with the spec.
+func amendFleetCRD(crd map[string]any) error {
+	if err := annotateSchema(crd); err != nil {
+		return err
+	}
+	return checkSize(crd)
+}
+
 // boundFields sets the manager's bounds on every text, list and map of a spec.
 func boundFields(spec any) {
 	fields, _ := spec.(map[string]any)

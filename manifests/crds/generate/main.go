@@ -1,9 +1,10 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Command generate writes the CustomResourceDefinitions of KnativeServing and KnativeEventing into the chart.
+// Command generate writes the CustomResourceDefinitions of KnativeServing, KnativeEventing and KnativeFleet into the chart, and the
+// deep copies of KnativeFleet into its package.
 //
-// controller-gen, as pinned in go.tools.mod, derives the schema from the Go types of module knative.dev/operator. amendCRD lists
-// the additions for a hub.
+// controller-gen, as pinned in go.tools.mod, derives the schemas from the Go types of module knative.dev/operator and of
+// pkg/api/fleet/v1alpha1. amendCRD lists the additions to the former for a hub.
 package main
 
 import (
@@ -16,11 +17,14 @@ import (
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 const (
-	types  = "knative.dev/operator/pkg/apis/operator/v1beta1"
-	target = "charts/knative-addon/crds"
+	types      = "knative.dev/operator/pkg/apis/operator/v1beta1"
+	fleetTypes = "./pkg/api/fleet/v1alpha1"
+	target     = "charts/knative-addon/crds"
 )
 
 // header starts with a separator because `helm show crds` puts none between files.
@@ -28,6 +32,12 @@ const header = `---
 # Copyright Contributors to the Open Cluster Management project
 #
 # Generated from the Go types of knative.dev/operator: change manifests/crds/generate and run "make generate".
+`
+
+const fleetHeader = `---
+# Copyright Contributors to the Open Cluster Management project
+#
+# Generated from pkg/api/fleet/v1alpha1: change the Go types and run "make generate".
 `
 
 func main() {
@@ -47,26 +57,36 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(upstream) //nolint:errcheck // a directory below the system's temporary directory
-	if err := controllerGen(ctx, root, upstream); err != nil {
+	if err := controllerGen(ctx, root, types, upstream); err != nil {
+		return err
+	}
+	if err := controllerGen(ctx, root, fleetTypes, upstream); err != nil {
+		return err
+	}
+	if _, err := runCommand(ctx, root, "go", "tool", "-modfile=go.tools.mod", "controller-gen", "object", "paths="+fleetTypes); err != nil {
 		return err
 	}
 	for _, resource := range []string{"knativeservings", "knativeeventings"} {
 		name := "operator.knative.dev_" + resource + ".yaml"
-		if err := convertCRD(filepath.Join(upstream, name), filepath.Join(root, target, name)); err != nil {
+		if err := convertCRD(filepath.Join(upstream, name), filepath.Join(root, target, name), header, amendCRD); err != nil {
 			return fmt.Errorf("cannot convert %s: %w", name, err)
 		}
+	}
+	const fleets = fleetv1alpha1.Group + "_knativefleets.yaml"
+	if err := convertCRD(filepath.Join(upstream, fleets), filepath.Join(root, target, fleets), fleetHeader, amendFleetCRD); err != nil {
+		return fmt.Errorf("cannot convert %s: %w", fleets, err)
 	}
 	return nil
 }
 
 // controllerGen runs controller-gen with the options of the Knative Operator.
-func controllerGen(ctx context.Context, root, out string) error {
+func controllerGen(ctx context.Context, root, types, out string) error {
 	_, err := runCommand(ctx, root, "go", "tool", "-modfile=go.tools.mod", "controller-gen",
 		"crd:allowDangerousTypes=true,ignoreUnexportedFields=true", "paths="+types, "output:crd:dir="+out)
 	return err
 }
 
-func convertCRD(from, to string) error {
+func convertCRD(from, to, header string, amend func(map[string]any) error) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
@@ -75,7 +95,7 @@ func convertCRD(from, to string) error {
 	if err := yaml.Unmarshal(data, &crd); err != nil {
 		return err
 	}
-	if err := amendCRD(crd); err != nil {
+	if err := amend(crd); err != nil {
 		return err
 	}
 	if data, err = yaml.Marshal(crd); err != nil {

@@ -38,8 +38,8 @@ func ParseMaxRemoval(value string) (intstr.IntOrString, error) {
 	return v, nil
 }
 
-// removalLimit returns how many add-ons of a fleet may be removed; a percentage above 0 allows at least one removal.
-func removalLimit(maxRemoval intstr.IntOrString, fleet int) int {
+// Limit returns how many of the installations of a fleet maxRemoval permits to remove; a percentage above 0 allows at least one removal.
+func Limit(maxRemoval intstr.IntOrString, fleet int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&maxRemoval, fleet, false)
 	if err != nil {
 		return 0 // ParseMaxRemoval refuses such a value
@@ -144,7 +144,7 @@ func determineBudget(b *budget) budgetDecision {
 	switch wait := batchEnd(fresh).Sub(b.now); {
 	case wait > 0:
 		out.waiting, out.wait = ids, min(wait, batchDelay)
-	case pending > removalLimit(b.maxRemoval, b.fleet)-len(b.removed):
+	case pending > Limit(b.maxRemoval, b.fleet)-len(b.removed):
 		out.held = append(out.held, ids...)
 	default:
 		out.allowed = append(out.allowed, ids...)

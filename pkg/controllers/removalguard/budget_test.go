@@ -25,7 +25,7 @@ func TestMaxRemoval(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 		for fleet, n := range want {
-			if got := removalLimit(parsed, fleet); got != n {
+			if got := Limit(parsed, fleet); got != n {
 				t.Errorf("%q of %d is %d, want %d", value, fleet, got, n)
 			}
 		}

@@ -1,0 +1,94 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package v1alpha1
+
+// Conditions of a KnativeFleet.
+const (
+	// Ready is True when every selected cluster has the revision and is Ready.
+	Ready = "Ready"
+	// RolledOut is True when every selected cluster has the revision.
+	RolledOut = "RolledOut"
+	// TargetClusterResolved is False when selected clusters are unknown or unavailable, or belong to another owner.
+	TargetClusterResolved = "TargetClusterResolved"
+	// RemovalHeld is True while children of clusters that are no longer selected stay.
+	RemovalHeld = "RemovalHeld"
+)
+
+// Reasons of the conditions.
+const (
+	// ReasonReady means that every selected cluster has the revision and is Ready.
+	ReasonReady = "Ready"
+	// ReasonClustersNotReady means that selected clusters have the revision and are not Ready.
+	ReasonClustersNotReady = "ClustersNotReady"
+
+	// ReasonRolledOut means that every selected cluster has the revision.
+	ReasonRolledOut = "RolledOut"
+	// ReasonProgressing means that clusters get the revision, in the order of the rollout strategy.
+	ReasonProgressing = "Progressing"
+	// ReasonMaxFailuresExceeded means that more clusters failed than maxFailures permits, so that no further cluster gets the revision.
+	ReasonMaxFailuresExceeded = "MaxFailuresExceeded"
+	// ReasonClustersFailed means that the rollout went on without failed clusters, as many as maxFailures permits.
+	ReasonClustersFailed = "ClustersFailed"
+	// ReasonClustersUnresolved means that the clusters without the revision are unresolved.
+	ReasonClustersUnresolved = "ClustersUnresolved"
+	// ReasonChildRefused means that the API server refused a child.
+	ReasonChildRefused = "ChildRefused"
+	// ReasonInvalidSpec means that a template, the selector or the rollout strategy cannot be used.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonNothingSelected means that no cluster is selected.
+	ReasonNothingSelected = "NothingSelected"
+	// ReasonDeleting means that the KnativeFleet is being deleted.
+	ReasonDeleting = "Deleting"
+
+	// ReasonTargetsResolved means that every selected cluster is known and available.
+	ReasonTargetsResolved = "TargetsResolved"
+	// ReasonPlacementNotFound means that the Placement does not exist.
+	ReasonPlacementNotFound = "PlacementNotFound"
+	// ReasonKindNotServed means that the hub does not serve ClusterProfiles, or no PlacementDecisions of SIG Multicluster.
+	ReasonKindNotServed = "KindNotServed"
+
+	// ReasonMassRemoval means that more removals wait than maxRemoval permits.
+	ReasonMassRemoval = "MassRemoval"
+	// ReasonSelectionEmpty means that the last cluster is no longer selected.
+	ReasonSelectionEmpty = "SelectionEmpty"
+	// ReasonClusterUnavailable means that clusters which are no longer selected are unknown or unavailable.
+	ReasonClusterUnavailable = "ClusterUnavailable"
+	// ReasonSettling means that more removals may follow, which count together.
+	ReasonSettling = "Settling"
+)
+
+// Reasons of clusters in status.rollout.clusters, besides the reasons of condition Ready of a KnativeServing or KnativeEventing.
+const (
+	// ReasonClusterProfileNotFound means that the namespace has no such ClusterProfile.
+	ReasonClusterProfileNotFound = "ClusterProfileNotFound"
+	// ReasonOtherNamespace means that a decision names a ClusterProfile of another namespace.
+	ReasonOtherNamespace = "OtherNamespace"
+	// ReasonNotOwned means that a resource with the name of the child exists that the KnativeFleet does not own.
+	ReasonNotOwned = "NotOwned"
+	// ReasonWaiting means that the cluster has not got the revision yet.
+	ReasonWaiting = "Waiting"
+	// ReasonTimedOut means that the cluster was not Ready within progressDeadline.
+	ReasonTimedOut = "TimedOut"
+	// ReasonClusterProfileNotReady means that the ClusterProfile is not healthy.
+	ReasonClusterProfileNotReady = "ClusterProfileNotReady"
+	// ReasonChildNotReady means that the child has no condition Ready of its generation yet.
+	ReasonChildNotReady = "ChildNotReady"
+	// ReasonChildBeingDeleted means that the child is being deleted.
+	ReasonChildBeingDeleted = "ChildBeingDeleted"
+)
+
+// Reasons returns every reason of the conditions, by condition type.
+func Reasons() map[string][]string {
+	return map[string][]string{
+		Ready: {
+			ReasonReady, ReasonClustersNotReady, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved,
+			ReasonChildRefused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed, ReasonDeleting,
+		},
+		RolledOut: {
+			ReasonRolledOut, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved, ReasonChildRefused,
+			ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed, ReasonDeleting,
+		},
+		TargetClusterResolved: {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
+		RemovalHeld:           {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling},
+	}
+}

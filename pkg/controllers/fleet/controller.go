@@ -1,0 +1,223 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
+)
+
+const (
+	// statusInterval is the shortest time between two writes of the status of a KnativeFleet.
+	statusInterval = 5 * time.Second
+	// refusedRetry is the time until the next attempt after the API server refused a child, unless an event comes first.
+	refusedRetry = time.Minute
+	// maxWrites is the number of children that one pass writes: a pass must not occupy a worker for long.
+	maxWrites = 100
+	// moreWrites is the time until the next pass after a pass that has written maxWrites children.
+	moreWrites = 100 * time.Millisecond
+)
+
+// Fleets reads KnativeFleets. A hub.KnativeFleets implements it.
+type Fleets interface {
+	// Get returns a KnativeFleet, or nil without an error when there is none.
+	Get(name types.NamespacedName) (*unstructured.Unstructured, error)
+}
+
+// Profiles reads ClusterProfiles. A hub.ClusterProfiles implements it.
+type Profiles interface {
+	// List returns the ClusterProfiles of a namespace. The error is an apimeta.NoKindMatchError while the hub does not serve the kind.
+	List(namespace string) ([]*clusterinventoryv1alpha1.ClusterProfile, error)
+}
+
+// KeyDecisions reads the PlacementDecisions of SIG Multicluster. A hub.InventoryDecisions implements it.
+type KeyDecisions interface {
+	// List returns the PlacementDecisions of a namespace with a decision key. The error is an apimeta.NoKindMatchError while the hub
+	// does not serve the kind.
+	List(namespace, decisionKey string) ([]*clusterinventoryv1alpha1.PlacementDecision, error)
+}
+
+// Reconciler reconciles KnativeFleets.
+type Reconciler struct {
+	Fleets   Fleets
+	Profiles Profiles
+	// Placements and Decisions are OCM's, KeyDecisions those of SIG Multicluster.
+	Placements   clusterlistersv1beta1.PlacementLister
+	Decisions    clusterlistersv1beta1.PlacementDecisionLister
+	KeyDecisions KeyDecisions
+	Configs      map[api.Component]cache.GenericLister
+	Client       dynamic.Interface
+	Events       events.EventRecorder
+	Clock        clock.PassiveClock
+
+	memory memory
+}
+
+// memory holds times that a restarted manager may lose: without the times, the manager only waits longer.
+type memory struct {
+	sync.Mutex
+	fleets map[types.NamespacedName]*fleetTimes
+}
+
+// fleetTimes holds the times of one KnativeFleet. One pass at a time reads and writes the times.
+type fleetTimes struct {
+	// written is the time of the last write of the status.
+	written time.Time
+	// deselected holds the time at which the child's cluster was first found deselected, by component and name of the child.
+	deselected map[string]time.Time
+}
+
+func (m *memory) ensureTimes(name types.NamespacedName) *fleetTimes {
+	m.Lock()
+	defer m.Unlock()
+	if m.fleets == nil {
+		m.fleets = map[types.NamespacedName]*fleetTimes{}
+	}
+	if m.fleets[name] == nil {
+		m.fleets[name] = &fleetTimes{deselected: map[string]time.Time{}}
+	}
+	return m.fleets[name]
+}
+
+func (m *memory) forget(name types.NamespacedName) {
+	m.Lock()
+	defer m.Unlock()
+	delete(m.fleets, name)
+}
+
+// pass holds one KnativeFleet during one pass.
+type pass struct {
+	*Reconciler
+	read  *unstructured.Unstructured
+	fleet *fleetv1alpha1.KnativeFleet
+	times *fleetTimes
+	now   time.Time
+	// children holds the resources of the namespace, by component and name.
+	children map[api.Component]map[string]*unstructured.Unstructured
+	profiles []*clusterinventoryv1alpha1.ClusterProfile
+	report   report
+	// requeue is the time until the next pass; 0 means that the next event starts the next pass.
+	requeue time.Duration
+}
+
+// Reconcile brings the children of one KnativeFleet one step closer to the templates and writes the status.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	read, err := r.Fleets.Get(req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if read == nil {
+		r.memory.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	fleet := &fleetv1alpha1.KnativeFleet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, fleet); err != nil {
+		return reconcile.Result{}, fmt.Errorf("cannot read KnativeFleet %q: %w", req.NamespacedName, err)
+	}
+	p := &pass{
+		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName), now: r.Clock.Now(),
+		report: report{generation: fleet.Generation},
+	}
+	return p.reconcile(ctx)
+}
+
+func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
+	if done, err := p.ensureFinalizer(ctx); err != nil || !done {
+		return reconcile.Result{}, err
+	}
+	if p.fleet.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // Kubernetes deletes the children
+	}
+	templates, err := p.observe()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var remove []removalCandidate
+	var writeErr error
+	if p.report.problem == nil {
+		reconciler.Describe(ctx, reconciler.Subject{Revision: templates.revision})
+		remove = p.decideRemovals(templates)
+		writeErr = p.writeChildren(ctx, templates)
+	}
+	written, err := p.writeStatus(ctx, len(remove))
+	if err == nil && written {
+		err = p.removeChildren(ctx, remove)
+	}
+	return reconcile.Result{RequeueAfter: p.requeue}, errors.Join(writeErr, err)
+}
+
+// requeueWithin makes the next pass begin at the latest after wait; 0 changes nothing.
+func (p *pass) requeueWithin(wait time.Duration) {
+	if wait > 0 && (p.requeue == 0 || wait < p.requeue) {
+		p.requeue = wait
+	}
+}
+
+// writeChildren writes the children of the clusters that get the revision now, and restores children that were changed.
+func (p *pass) writeChildren(ctx context.Context, t *templates) error {
+	writes := 0
+	for i := range p.report.clusters {
+		c := &p.report.clusters[i]
+		if c.phase == phaseSkipped && !c.updated {
+			continue
+		}
+		for _, component := range t.components() {
+			child := c.children[component]
+			if !p.needsWrite(c, t, component) {
+				continue
+			}
+			if writes++; writes > maxWrites {
+				p.requeueWithin(moreWrites)
+				return nil
+			}
+			err := p.writeChild(ctx, t, component, c.name, child)
+			if isRefusal(err) {
+				p.report.refused = err.Error()
+				p.requeueWithin(refusedRetry)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// needsWrite reports whether a child gets the revision now, or differs from the template of its revision.
+func (p *pass) needsWrite(c *clusterState, t *templates, component api.Component) bool {
+	child := c.children[component]
+	reader := stateReader{fleet: p.fleet, templates: t}
+	switch {
+	case child == nil || child.GetDeletionTimestamp() == nil && !reader.hasRevision(child):
+		return p.report.plan.update.Has(c.name)
+	case child.GetDeletionTimestamp() != nil:
+		return false
+	}
+	return !isUnchanged(child, p.fleet, t, component)
+}
+
+// isRefusal reports whether the API server refuses the content of an object, so that only another content or another permission helps.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}

@@ -1,0 +1,165 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+)
+
+// observe reads the templates, the selection and the children from the caches, and determines the rollout. A problem goes into the
+// report.
+func (p *pass) observe() (*templates, error) {
+	t, no := readTemplates(&p.fleet.Spec)
+	p.report.removals = dropOldRemovals(p.fleet.Status.Removals, p.now)
+	if no != nil {
+		p.report.problem = no
+		return nil, nil
+	}
+	p.report.revision = t.revision
+	if err := p.listChildren(); err != nil {
+		return nil, err
+	}
+	in, err := p.gatherSelection()
+	if err != nil || p.report.problem != nil {
+		return t, err
+	}
+	clusters, no := selectClusters(in)
+	if no != nil {
+		p.report.problem = no
+		return t, nil
+	}
+	reader := &stateReader{fleet: p.fleet, templates: t, children: p.children}
+	p.report.clusters = reader.readClusters(clusters)
+	p.report.plan, p.report.problem = planRollout(p.fleet.Spec.RolloutStrategy, p.report.clusters)
+	p.requeueWithin(p.report.plan.recheck)
+	return t, nil
+}
+
+func (p *pass) listChildren() error {
+	p.children = map[api.Component]map[string]*unstructured.Unstructured{}
+	for _, component := range api.Components() {
+		objects, err := p.Configs[component].ByNamespace(p.fleet.Namespace).List(labels.Everything())
+		if err != nil {
+			return fmt.Errorf("cannot list %ss of namespace %q: %w", component.Kind(), p.fleet.Namespace, err)
+		}
+		byName := make(map[string]*unstructured.Unstructured, len(objects))
+		for _, o := range objects {
+			if child, ok := o.(*unstructured.Unstructured); ok {
+				byName[child.GetName()] = child
+			}
+		}
+		p.children[component] = byName
+	}
+	return nil
+}
+
+// gatherSelection reads the objects that decide on the selection.
+func (p *pass) gatherSelection() (*selectionInput, error) {
+	in := &selectionInput{spec: &p.fleet.Spec}
+	var err error
+	if in.profiles, err = p.Profiles.List(p.fleet.Namespace); err != nil {
+		return nil, p.reportUnserved(err, "ClusterProfiles (multicluster.x-k8s.io)")
+	}
+	p.profiles = in.profiles
+	switch {
+	case p.fleet.Spec.PlacementRef != nil:
+		return in, p.gatherPlacement(in)
+	case p.fleet.Spec.DecisionKey != "":
+		in.keyDecisions, err = p.KeyDecisions.List(p.fleet.Namespace, p.fleet.Spec.DecisionKey)
+		return in, p.reportUnserved(err, "PlacementDecisions (multicluster.x-k8s.io)")
+	}
+	return in, nil
+}
+
+// reportUnserved reports a kind that the hub does not serve, and returns every other error.
+func (p *pass) reportUnserved(err error, kind string) error {
+	if !apimeta.IsNoMatchError(err) {
+		return err
+	}
+	p.report.problem = &problem{fleetv1alpha1.ReasonKindNotServed, fmt.Sprintf(
+		"the hub does not serve %s, so that nothing changes; install the CustomResourceDefinition, or select the clusters in another way", kind)}
+	return nil
+}
+
+func (p *pass) gatherPlacement(in *selectionInput) error {
+	namespace, name := p.fleet.Namespace, p.fleet.Spec.PlacementRef.Name
+	placement, err := p.Placements.Placements(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot get Placement \"%s/%s\": %w", namespace, name, err)
+	}
+	in.placementFound = placement.DeletionTimestamp == nil
+	in.placementDecisions, err = p.Decisions.PlacementDecisions(namespace).List(labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: name}))
+	if err != nil {
+		return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", namespace, name, err)
+	}
+	return nil
+}
+
+// decideRemovals returns the children to delete now, and reports the children that stay although their clusters are deselected.
+func (p *pass) decideRemovals(t *templates) []removalCandidate {
+	in := &removalInput{
+		selected: len(p.report.clusters), removed: p.report.removals, maxRemoval: intstr.FromString("10%"),
+		confirmed: p.fleet.Annotations[api.RemovalAnnotation] == api.RemovalConfirm, now: p.now,
+	}
+	if p.fleet.Spec.MaxRemoval != nil {
+		in.maxRemoval = *p.fleet.Spec.MaxRemoval
+	}
+	in.candidates, in.owned = p.listDeselected(t)
+	plan := planRemovals(in)
+	p.report.held = plan.held
+	p.requeueWithin(plan.wait)
+	return plan.remove
+}
+
+// listDeselected returns the owned children that no selected cluster needs, and the number of all owned children. Children that are
+// being deleted already are no candidates.
+func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owned int) {
+	selected, wanted := sets.New[string](), sets.New(t.components()...)
+	for i := range p.report.clusters {
+		selected.Insert(p.report.clusters[i].name)
+	}
+	profiles := map[string]*clusterinventoryv1alpha1.ClusterProfile{}
+	for _, profile := range p.profiles {
+		profiles[profile.Name] = profile
+	}
+	before := p.times.deselected
+	p.times.deselected = map[string]time.Time{}
+	for component, children := range p.children {
+		for name, child := range children {
+			if !metav1.IsControlledBy(child, p.fleet) {
+				continue
+			}
+			owned++
+			if child.GetDeletionTimestamp() != nil || wanted.Has(component) && selected.Has(name) {
+				continue
+			}
+			key := string(component) + "/" + name
+			since, known := before[key]
+			if !known {
+				since = p.now
+			}
+			p.times.deselected[key] = since
+			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since})
+		}
+	}
+	sortCandidates(candidates)
+	return candidates, owned
+}

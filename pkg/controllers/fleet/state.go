@@ -1,0 +1,181 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+)
+
+// phase is the state of a cluster in the rollout of a revision.
+type phase int
+
+const (
+	// phaseSucceeded means that the children have the revision and are Ready.
+	phaseSucceeded phase = iota
+	// phaseProgressing means that the children have the revision and are not Ready yet.
+	phaseProgressing
+	// phaseWaiting means that the cluster does not have the revision.
+	phaseWaiting
+	// phaseSkipped means that the cluster does not take part in the rollout now: the cluster is unresolved, or a child is being
+	// deleted. A skipped cluster gets no write and holds no other cluster up.
+	phaseSkipped
+	// phaseFailed means that a child cannot have the revision installed, whatever time passes.
+	phaseFailed
+	// phaseTimedOut means that the children were not Ready within progressDeadline.
+	phaseTimedOut
+)
+
+// clusterState is a cluster with its children.
+type clusterState struct {
+	cluster
+	// children holds the resource with the name of the child, by component, whoever owns the resource.
+	children map[api.Component]*unstructured.Unstructured
+	phase    phase
+	// updated reports whether all children have the revision.
+	updated bool
+	// unresolvedTarget reports whether the cluster is unknown or unavailable, or a child belongs to another owner.
+	unresolvedTarget bool
+	// reason describes a cluster that is not Ready.
+	reason string
+	// since is the time of the last change of the phase; zero when unknown.
+	since time.Time
+}
+
+// childState is the state of one child.
+type childState struct {
+	phase      phase
+	unresolved bool
+	reason     string
+	since      time.Time
+}
+
+// stateReader reads the states of clusters.
+type stateReader struct {
+	fleet     *fleetv1alpha1.KnativeFleet
+	templates *templates
+	// children are the resources of the namespace, by component and name.
+	children map[api.Component]map[string]*unstructured.Unstructured
+}
+
+func (r *stateReader) readClusters(clusters []cluster) []clusterState {
+	out := make([]clusterState, 0, len(clusters))
+	for _, c := range clusters {
+		out = append(out, r.readCluster(c))
+	}
+	return out
+}
+
+func (r *stateReader) readCluster(c cluster) clusterState {
+	out := clusterState{cluster: c, children: map[api.Component]*unstructured.Unstructured{}, updated: true}
+	for _, component := range r.templates.components() {
+		child := r.children[component][c.name]
+		out.children[component] = child
+		s := r.readChild(child)
+		out.updated = out.updated && child != nil && r.hasRevision(child)
+		out.unresolvedTarget = out.unresolvedTarget || s.unresolved
+		if s.phase >= out.phase {
+			out.phase, out.reason, out.since = s.phase, s.reason, laterTime(out.since, s.since)
+		}
+	}
+	switch {
+	case c.unresolved != "":
+		out.phase, out.reason, out.unresolvedTarget = phaseSkipped, c.unresolved, true
+	case out.phase == phaseWaiting && !isHealthy(c.profile):
+		out.phase, out.reason, out.unresolvedTarget = phaseSkipped, fleetv1alpha1.ReasonClusterProfileNotReady, true
+	}
+	return out
+}
+
+func (r *stateReader) hasRevision(child *unstructured.Unstructured) bool {
+	return metav1.IsControlledBy(child, r.fleet) && child.GetAnnotations()[api.FleetRevisionAnnotation] == r.templates.revision
+}
+
+// mayAdopt reports whether a resource asks the KnativeFleet to take over the resource, and refers to the cluster already: the reference
+// of a resource cannot change.
+func mayAdopt(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFleet) bool {
+	namespace, _, _ := unstructured.NestedString(child.Object, "spec", "clusterProfileRef", "namespace")
+	name, _, _ := unstructured.NestedString(child.Object, "spec", "clusterProfileRef", "name")
+	return child.GetAnnotations()[api.FleetAdoptAnnotation] == fleet.Name && metav1.GetControllerOf(child) == nil &&
+		namespace == fleet.Namespace && name == child.GetName()
+}
+
+func (r *stateReader) readChild(child *unstructured.Unstructured) childState {
+	switch {
+	case child == nil:
+		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting}
+	case child.GetDeletionTimestamp() != nil:
+		return childState{phase: phaseSkipped, reason: fleetv1alpha1.ReasonChildBeingDeleted, since: child.GetDeletionTimestamp().Time}
+	case !metav1.IsControlledBy(child, r.fleet) && !mayAdopt(child, r.fleet):
+		return childState{phase: phaseSkipped, reason: fleetv1alpha1.ReasonNotOwned, unresolved: true}
+	case !r.hasRevision(child):
+		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting, since: updatedAt(child)}
+	}
+	return readInstallation(child)
+}
+
+// readInstallation reads the state of a child of the revision from the conditions of the child.
+func readInstallation(child *unstructured.Unstructured) childState {
+	conditions, observed := readConditions(child)
+	ready := apimeta.FindStatusCondition(conditions, api.Ready)
+	if ready == nil || observed != child.GetGeneration() {
+		return childState{phase: phaseProgressing, reason: fleetv1alpha1.ReasonChildNotReady, since: updatedAt(child)}
+	}
+	out := childState{phase: phaseProgressing, reason: ready.Reason, since: laterTime(updatedAt(child), ready.LastTransitionTime.Time)}
+	installed := apimeta.FindStatusCondition(conditions, api.InstallSucceeded)
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		out.phase = phaseSucceeded
+	case apimeta.IsStatusConditionFalse(conditions, api.TargetClusterResolved):
+		out.phase, out.unresolved = phaseSkipped, true
+	case installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(finalReasons(), installed.Reason):
+		out.phase, out.reason = phaseFailed, installed.Reason
+	}
+	return out
+}
+
+// finalReasons lists the reasons of InstallSucceeded that only another spec can change.
+func finalReasons() []string {
+	return []string{
+		api.ReasonInvalidSpec, api.ReasonUnknownVersion, api.ReasonIngressNotBundled, api.ReasonIngressNotEnabled, api.ReasonSourceNotBundled,
+		api.ReasonSecurityGuardNotBundled, api.ReasonRemoteManifestRefused, api.ReasonKindNotAllowed, api.ReasonEscalationNotPermitted,
+		api.ReasonPatchFailed, api.ReasonTooLarge, api.ReasonRenderTimeout, api.ReasonRenderFailed, api.ReasonNotEligible,
+	}
+}
+
+// readConditions returns the conditions of a child and the generation that the conditions describe.
+func readConditions(child *unstructured.Unstructured) (conditions []metav1.Condition, observed int64) {
+	var out struct {
+		ObservedGeneration int64              `json:"observedGeneration"`
+		Conditions         []metav1.Condition `json:"conditions"`
+	}
+	status, found, err := unstructured.NestedMap(child.Object, "status")
+	if err != nil || !found || runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out) != nil {
+		return nil, 0 // the child counts as not reported on
+	}
+	return out.Conditions, out.ObservedGeneration
+}
+
+// updatedAt returns the time at which the KnativeFleet wrote the child, or the creation of the child without a readable time.
+func updatedAt(child *unstructured.Unstructured) time.Time {
+	at, err := time.Parse(time.RFC3339, child.GetAnnotations()[api.FleetUpdatedAnnotation])
+	if err != nil {
+		return child.GetCreationTimestamp().Time
+	}
+	return at
+}
+
+func laterTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

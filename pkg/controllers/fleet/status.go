@@ -20,8 +20,9 @@ import (
 const (
 	// maxReported is the number of clusters that the status names.
 	maxReported = 10
-	// maxCause bounds the text of an error in a condition.
-	maxCause = 1024
+	// maxCause bounds the text of an error in a condition, maxMessage the message of a condition: four conditions, each with ten of the
+	// longest names, would exceed the bound of the status.
+	maxCause, maxMessage = 1024, 2048
 )
 
 // report holds the facts about a KnativeFleet for its status.
@@ -56,6 +57,7 @@ func computeStatus(in *report, last *fleetv1alpha1.KnativeFleetStatus, now time.
 	}
 	for i := range conditions {
 		c := &conditions[i]
+		c.Message = message.Shorten(c.Message, maxMessage)
 		c.ObservedGeneration, c.LastTransitionTime = in.generation, metav1.NewTime(now)
 		if before := apimeta.FindStatusCondition(last.Conditions, c.Type); before != nil && before.Status == c.Status {
 			c.LastTransitionTime = before.LastTransitionTime

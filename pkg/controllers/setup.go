@@ -187,7 +187,7 @@ func (s *setup) addFleet() error {
 	r := &fleet.Reconciler{
 		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
-		Client: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
+		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(s.mgr, hub)
 }

@@ -89,7 +89,7 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 			clusterinformers.WithTransform(stripManagedFields)),
 		profiles: newClusterProfiles(clients.Profiles), fleets: newKnativeFleets(clients.Kube.Discovery(), clients.Configs),
 		inventoryDecisions: newInventoryDecisions(clients.Profiles),
-		operator: newKnativeOperator(clients.Kube, operatorNamespace),
+		operator:           newKnativeOperator(clients.Kube, operatorNamespace),
 	}
 	return h, h.addIndexers()
 }

@@ -173,7 +173,7 @@ func (f knativeFleet) refuseTenant(t *testing.T) {
 	}
 	// A policy works a moment after the API server has read the policy.
 	eventually(t, "the refusal of a user without permission for KnativeServings", time.Minute, func(ctx context.Context) error {
-		if err := create(ctx); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may not create, update, delete knativeservings in namespace blue") {
+		if err := create(ctx); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may not create knativeservings in namespace blue") {
 			return fmt.Errorf("the creation ends with %w", errors.Join(errors.New("the wrong result"), err))
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -67,6 +68,8 @@ type Reconciler struct {
 	KeyDecisions KeyDecisions
 	Configs      map[api.Component]cache.GenericLister
 	Client       dynamic.Interface
+	// RemovalLimit returns how many of a number of children maxRemoval permits to remove. removalguard.Limit implements it.
+	RemovalLimit func(maxRemoval intstr.IntOrString, children int) int
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
 

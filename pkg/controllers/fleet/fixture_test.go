@@ -31,6 +31,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
@@ -107,7 +108,7 @@ func (h *fakeHub) restart() {
 	h.r = &Reconciler{
 		Fleets: h, Profiles: profileLister{h}, KeyDecisions: decisionLister{h},
 		Placements: clusterlistersv1beta1.NewPlacementLister(h.placements), Decisions: clusterlistersv1beta1.NewPlacementDecisionLister(h.ocmDecisions),
-		Configs: map[api.Component]cache.GenericLister{}, Client: h.client, Events: h.events, Clock: h.clock,
+		Configs: map[api.Component]cache.GenericLister{}, Client: h.client, RemovalLimit: removalguard.Limit, Events: h.events, Clock: h.clock,
 	}
 	for c, indexer := range h.configs {
 		h.r.Configs[c] = cache.NewGenericLister(indexer, c.Resource().GroupResource())

@@ -116,7 +116,7 @@ func (p *pass) gatherPlacement(in *selectionInput) error {
 // decideRemovals returns the children to delete now, and reports the children that stay although their clusters are deselected.
 func (p *pass) decideRemovals(t *templates) []removalCandidate {
 	in := &removalInput{
-		selected: len(p.report.clusters), removed: p.report.removals, maxRemoval: intstr.FromString("10%"),
+		selected: len(p.report.clusters), removed: p.report.removals, maxRemoval: intstr.FromString("10%"), limit: p.RemovalLimit,
 		confirmed: p.fleet.Annotations[api.RemovalAnnotation] == api.RemovalConfirm, now: p.now,
 	}
 	if p.fleet.Spec.MaxRemoval != nil {

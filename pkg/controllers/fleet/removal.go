@@ -16,7 +16,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
-	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
 	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
@@ -50,6 +49,8 @@ type removalInput struct {
 	selected   int
 	removed    []fleetv1alpha1.Removals
 	maxRemoval intstr.IntOrString
+	// limit returns how many of a number of children maxRemoval permits to remove.
+	limit func(maxRemoval intstr.IntOrString, children int) int
 	// confirmed reports whether the user has confirmed all removals.
 	confirmed bool
 	now       time.Time
@@ -109,7 +110,7 @@ func (in *removalInput) budget() int {
 	for _, r := range in.removed {
 		recent += int(r.Count)
 	}
-	return removalguard.Limit(in.maxRemoval, in.owned+recent) - recent
+	return in.limit(in.maxRemoval, in.owned+recent) - recent
 }
 
 // remainingWait returns the time until the child may be removed, and whether its cluster is healthy.

@@ -54,7 +54,9 @@ func TestSelectClusters(t *testing.T) {
 	profiles := []*clusterinventoryv1alpha1.ClusterProfile{byHand, newProfile("c2", "env=b"), newProfile("c1", "env=a"), leaving}
 	placement := fleetv1alpha1.KnativeFleetSpec{PlacementRef: &fleetv1alpha1.PlacementReference{Name: "edge"}}
 	key := fleetv1alpha1.KnativeFleetSpec{DecisionKey: "edge"}
-	selector := func(s metav1.LabelSelector) fleetv1alpha1.KnativeFleetSpec { return fleetv1alpha1.KnativeFleetSpec{Selector: &s} }
+	selector := func(s metav1.LabelSelector) fleetv1alpha1.KnativeFleetSpec {
+		return fleetv1alpha1.KnativeFleetSpec{Selector: &s}
+	}
 	grouped := selector(metav1.LabelSelector{})
 	grouped.GroupByLabel = "env"
 

@@ -147,7 +147,7 @@ func targetsResolved(in *report) metav1.Condition {
 		}
 	}
 	switch {
-	case in.problem != nil && in.problem.reason == fleetv1alpha1.ReasonDeleting, in.problem == nil && len(in.clusters) == 0:
+	case in.problem == nil && len(in.clusters) == 0:
 		return no(fleetv1alpha1.ReasonNothingSelected, "no cluster is selected")
 	case in.problem != nil:
 		return no(in.problem.reason, message.Shorten(in.problem.message, maxCause))

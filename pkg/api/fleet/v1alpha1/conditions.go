@@ -37,8 +37,6 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonNothingSelected means that no cluster is selected.
 	ReasonNothingSelected = "NothingSelected"
-	// ReasonDeleting means that the KnativeFleet is being deleted.
-	ReasonDeleting = "Deleting"
 
 	// ReasonTargetsResolved means that every selected cluster is known and available.
 	ReasonTargetsResolved = "TargetsResolved"
@@ -82,11 +80,11 @@ func Reasons() map[string][]string {
 	return map[string][]string{
 		Ready: {
 			ReasonReady, ReasonClustersNotReady, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved,
-			ReasonChildRefused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed, ReasonDeleting,
+			ReasonChildRefused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
 		RolledOut: {
 			ReasonRolledOut, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved, ReasonChildRefused,
-			ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed, ReasonDeleting,
+			ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
 		TargetClusterResolved: {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
 		RemovalHeld:           {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling},

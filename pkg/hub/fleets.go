@@ -36,6 +36,9 @@ func newKnativeFleets(discovery discovery.DiscoveryInterface, client dynamic.Int
 	f.discovery, f.informer = discovery, informer.Informer()
 	f.kind, f.resource = fleetv1alpha1.Resource().GroupVersion().WithKind(fleetv1alpha1.Kind), fleetv1alpha1.Resource().Resource
 	f.recordErrors()
+	if err := f.informer.SetTransform(stripManagedFields); err != nil {
+		f.failure.Store(&err) // only a started informer refuses the transformation
+	}
 	return f
 }
 

@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	profilefake "sigs.k8s.io/cluster-inventory-api/client/clientset/versioned/fake"
 
 	"open-cluster-management.io/addon-framework/pkg/utils"
@@ -23,12 +26,15 @@ import (
 	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 // newFakeClients returns clients of a hub with one add-on that refers to KnativeServing knative-serving/knative-serving.
 func newFakeClients() Clients {
 	gvr := api.Serving.Resource()
-	listKinds := map[schema.GroupVersionResource]string{utils.AddOnDeploymentConfigGVR: "AddOnDeploymentConfigList"}
+	listKinds := map[schema.GroupVersionResource]string{
+		utils.AddOnDeploymentConfigGVR: "AddOnDeploymentConfigList", fleetv1alpha1.Resource(): "KnativeFleetList",
+	}
 	for _, c := range api.Components() {
 		listKinds[c.Resource()] = c.Kind() + "List"
 	}
@@ -72,6 +78,55 @@ func TestHubStart(t *testing.T) {
 		t.Error("the Knative Operator is not found")
 	}
 	checkReferences(t, h.Configuration(api.Serving))
+	if fleet, err := h.KnativeFleets().Get(types.NamespacedName{Namespace: "team", Name: "web"}); fleet != nil || err != nil {
+		t.Errorf("without the kind the KnativeFleet is %v (error %v)", fleet, err)
+	}
+	if _, err := h.InventoryDecisions().List("team", "edge"); !apimeta.IsNoMatchError(err) {
+		t.Errorf("without the kind the list of PlacementDecisions ends with %v", err)
+	}
+}
+
+// TestOptionalKinds holds that Start fills the caches of optional kinds that the hub serves.
+func TestOptionalKinds(t *testing.T) {
+	clients := newFakeClients()
+	serve := func(f *clienttesting.Fake, group schema.GroupVersion, resource string) {
+		f.Resources = append(f.Resources, &metav1.APIResourceList{GroupVersion: group.String(), APIResources: []metav1.APIResource{{Name: resource}}})
+	}
+	kube, isKube := clients.Kube.(*kubefake.Clientset)
+	profiles, isProfiles := clients.Profiles.(*profilefake.Clientset)
+	if !isKube || !isProfiles {
+		t.Fatal("not fakes")
+	}
+	serve(&kube.Fake, fleetv1alpha1.Resource().GroupVersion(), "knativefleets")
+	serve(&profiles.Fake, clusterinventoryv1alpha1.GroupVersion, "placementdecisions")
+	fleet := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": fleetv1alpha1.Group + "/" + fleetv1alpha1.Version, "kind": fleetv1alpha1.Kind,
+		"metadata": map[string]any{"namespace": "team", "name": "web", "managedFields": []any{map[string]any{"manager": "a"}}},
+	}}
+	if _, err := clients.Configs.Resource(fleetv1alpha1.Resource()).Namespace("team").Create(t.Context(), fleet, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	decision := &clusterinventoryv1alpha1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "edge-1", Labels: map[string]string{clusterinventoryv1alpha1.DecisionKeyLabel: "edge"},
+	}}
+	if err := profiles.Tracker().Add(decision); err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewForClients(clients, DefaultOperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := h.KnativeFleets().Get(types.NamespacedName{Namespace: "team", Name: "web"}); err != nil || read == nil || len(read.GetManagedFields()) > 0 {
+		t.Errorf("the KnativeFleet is %v (error %v)", read, err)
+	}
+	for key, want := range map[string]int{"edge": 1, "other": 0} {
+		if list, err := h.InventoryDecisions().List("team", key); err != nil || len(list) != want {
+			t.Errorf("with key %q the PlacementDecisions are %v (error %v)", key, list, err)
+		}
+	}
 }
 
 // TestLocalHubStart holds that every cache is full after Start, and that only namespaced kinds of the usual namespaces are listed.

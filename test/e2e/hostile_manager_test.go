@@ -54,6 +54,7 @@ func (h hostileHub) foreignObjects() []foreignObject {
 		{group("apps", "v1", "controllerrevisions"), "ControllerRevision", tenantNamespace, map[string]any{"revision": int64(1), "data": map[string]any{"a": "b"}}, []string{"update", "patch", "delete"}},
 		{group("coordination.k8s.io", "v1", "leases"), "Lease", harness.Namespace, map[string]any{"spec": map[string]any{}}, nil},
 		{group("cluster.open-cluster-management.io", "v1alpha1", "addonplacementscores"), "AddOnPlacementScore", cluster, nil, nil},
+		{api.Serving.Resource(), "KnativeServing", tenantNamespace, map[string]any{"spec": map[string]any{}}, []string{"delete"}},
 	}
 }
 

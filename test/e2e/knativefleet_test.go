@@ -55,6 +55,7 @@ func TestKnativeFleet(t *testing.T) {
 	p.token(t, direct.Name, direct, direct.Credential.Token)
 	f := knativeFleet{push: p, clusters: []string{p.Managed[0].Name, p.Managed[1].Name, direct.Name}}
 	t.Run("a tenant without permission for KnativeServings is refused", func(t *testing.T) { f.refuseTenant(t) })
+	t.Run("a spec with two selections, or without a template, is invalid", func(t *testing.T) { f.refuseInvalid(t) })
 	t.Run("content that needs a trusted namespace is refused in a child too", func(t *testing.T) { f.refuseContent(t) })
 	t.Run("every cluster becomes Ready", func(t *testing.T) { f.install(t) })
 	t.Run("an edit reaches one cluster after the other", func(t *testing.T) { f.edit(t) })
@@ -184,6 +185,26 @@ func (f knativeFleet) refuseTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the permission of a user with permission for KnativeServings", time.Minute, create)
+}
+
+// refuseInvalid creates KnativeFleets that the CustomResourceDefinition refuses.
+func (f knativeFleet) refuseInvalid(t *testing.T) {
+	for text, change := range map[string]func(spec map[string]any){
+		"exactly one of placementRef, decisionKey and selector": func(spec map[string]any) { spec["decisionKey"] = "edge" },
+		"set exactly one of":                func(spec map[string]any) { delete(spec, "selector") },
+		"set serving, eventing or both":     func(spec map[string]any) { delete(spec, "serving") },
+		"spec.maxRemoval":                   func(spec map[string]any) { spec["maxRemoval"] = "many" },
+		`supported values: "Remove"`:        func(spec map[string]any) { spec["deletionPolicy"] = "Keep" },
+		"spec.rolloutStrategy.type":         func(spec map[string]any) { spec["rolloutStrategy"] = map[string]any{"type": "Someday"} },
+		"spec.serving.spec in body must be": func(spec map[string]any) { spec["serving"] = map[string]any{"spec": "text"} },
+	} {
+		fleet := f.web(kourier())
+		change(fleet.Object["spec"].(map[string]any)) //nolint:forcetypeassert // of web
+		_, err := f.fleets().Create(t.Context(), fleet, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: the creation ends with %v", text, err)
+		}
+	}
 }
 
 // refuseContent holds that the policies on the content of KnativeServings hold for the children that the manager writes.

@@ -144,14 +144,36 @@ func mergeMaps(all ...map[string]string) map[string]string {
 	return out
 }
 
-// isUnchanged reports whether a child of the revision is as the KnativeFleet wrote the child.
+// isUnchanged reports whether a child of the revision is as the KnativeFleet wrote the child. Labels and annotations of others do not
+// count.
 func isUnchanged(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFleet, t *templates, component api.Component) bool {
-	desired := child.DeepCopy()
-	applyTemplate(desired, fleet, t, component)
-	if !reflect.DeepEqual(desired.GetLabels(), mergeMaps(child.GetLabels())) || !reflect.DeepEqual(desired.GetAnnotations(), mergeMaps(child.GetAnnotations())) {
+	metadata, labels := t.metadata[component], child.GetLabels()
+	return labels[api.FleetLabel] == fleet.Name && containsAll(labels, metadata.Labels) && containsAll(child.GetAnnotations(), metadata.Annotations) &&
+		(hasSpec(child, t.specs[component]) || isStoredSpec(child))
+}
+
+func containsAll(all, some map[string]string) bool {
+	for key, value := range some {
+		if got, found := all[key]; !found || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// hasSpec reports whether the spec of a child is the spec of the template with the reference.
+func hasSpec(child *unstructured.Unstructured, template map[string]any) bool {
+	spec, _ := child.Object["spec"].(map[string]any)
+	if len(spec) != len(template)+1 {
 		return false
 	}
-	return reflect.DeepEqual(desired.Object["spec"], child.Object["spec"]) || isStoredSpec(child)
+	for key, value := range template {
+		if !reflect.DeepEqual(spec[key], value) {
+			return false
+		}
+	}
+	_, refers := spec["clusterProfileRef"] // the API server keeps the reference
+	return refers
 }
 
 // isStoredSpec reports whether the API server stored another spec than the KnativeFleet wrote, because the schema has defaults or lacks

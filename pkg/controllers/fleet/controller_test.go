@@ -189,6 +189,10 @@ func TestAnEmptySelectionNeedsAConfirmation(t *testing.T) {
 	}
 }
 
+func confirmRemovals(fleet *unstructured.Unstructured) {
+	fleet.SetAnnotations(map[string]string{api.RemovalAnnotation: api.RemovalConfirm})
+}
+
 // TestAnUnavailableClusterKeepsItsChild holds that the child stays when its ClusterProfile is unhealthy, unknown, or healthy for a moment.
 func TestAnUnavailableClusterKeepsItsChild(t *testing.T) {
 	for name, change := range map[string]func(h *fakeHub){

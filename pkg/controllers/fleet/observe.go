@@ -126,6 +126,10 @@ func (p *pass) decideRemovals(t *templates) []removalCandidate {
 	plan := planRemovals(in)
 	p.report.held = plan.held
 	p.requeueWithin(plan.wait)
+	if len(plan.remove) > maxWrites {
+		p.requeueWithin(moreWrites)
+		return plan.remove[:maxWrites]
+	}
 	return plan.remove
 }
 

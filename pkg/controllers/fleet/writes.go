@@ -74,9 +74,11 @@ func (p *pass) removeChildren(ctx context.Context, remove []removalCandidate) er
 		err := p.childClient(c.component).Delete(ctx, c.child.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("cannot delete %s %q: %w", c.component.Kind(), p.fleet.Namespace+"/"+c.child.GetName(), err))
-			continue
 		}
-		p.Events.Eventf(p.read, nil, corev1.EventTypeNormal, "ChildRemoved", "Remove", "%s %s is deleted: its cluster is no longer selected", c.component.Kind(), c.child.GetName())
+	}
+	if len(remove) > 0 {
+		p.Events.Eventf(p.read, nil, corev1.EventTypeNormal, "ChildrenRemoved", "Remove", "%s",
+			message.Shorten("the clusters of these children are no longer selected, and the children are deleted: "+listCandidates(remove), message.MaxNote))
 	}
 	return errors.Join(errs...)
 }

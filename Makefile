@@ -10,7 +10,7 @@ IMAGE ?= quay.io/open-cluster-management/knative-addon:$(VERSION)
 
 CHART := charts/knative-addon
 # What `make generate` writes and git tracks.
-GENERATED := $(CHART)/crds $(CHART)/README.md deploy/kustomize/knative-addon.yaml
+GENERATED := $(CHART)/crds $(CHART)/README.md deploy/kustomize/knative-addon.yaml pkg/api/fleet/v1alpha1/zz_generated.deepcopy.go
 # Modules with tests. Those below test/lab/tools hold the pins of the lab's programs: the lab builds them, only their
 # format is checked here (analyzing them means analyzing Kubernetes).
 MODULES := . $(patsubst %/go.mod,%,$(wildcard test/lab/go.mod test/e2e/go.mod test/alerts/go.mod deploy/image/go.mod))

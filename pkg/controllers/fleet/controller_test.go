@@ -193,7 +193,7 @@ func confirmRemovals(fleet *unstructured.Unstructured) {
 	fleet.SetAnnotations(map[string]string{api.RemovalAnnotation: api.RemovalConfirm})
 }
 
-// TestAnUnavailableClusterKeepsItsChild holds that the child stays when its ClusterProfile is unhealthy, unknown, or healthy for a moment.
+// TestAnUnavailableClusterKeepsItsChild holds that the child stays when its ClusterProfile is unhealthy or unknown.
 func TestAnUnavailableClusterKeepsItsChild(t *testing.T) {
 	for name, change := range map[string]func(h *fakeHub){
 		"unhealthy": func(h *fakeHub) { setHealth(h.profiles[2], metav1.ConditionUnknown) },

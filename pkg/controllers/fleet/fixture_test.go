@@ -14,7 +14,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
-	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
@@ -381,26 +379,3 @@ func (h *fakeHub) shows(want ...string) {
 		}
 	}
 }
-
-func addDecision(t *testing.T, h *fakeHub, name, group string, clusters ...string) {
-	t.Helper()
-	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: labels.Set{
-		clusterv1beta1.PlacementLabel: "edge", clusterv1beta1.DecisionGroupIndexLabel: group,
-	}}}
-	for _, c := range clusters {
-		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: c})
-	}
-	if err := h.ocmDecisions.Add(d); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// dropUnknown stores KnativeServings without the field unknown, as an API server prunes fields that a schema lacks.
-func dropUnknown(h *fakeHub) clienttesting.ReactionFunc {
-	return func(action clienttesting.Action) (bool, runtime.Object, error) {
-		unstructured.RemoveNestedField(action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).Object, "spec", "unknown") //nolint:forcetypeassert // of a dynamic client
-		return h.create(action)
-	}
-}
-
-func fleetKey() types.NamespacedName { return types.NamespacedName{Namespace: team, Name: fleetName} }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -143,8 +144,11 @@ func (l decisionLister) List(string, string) ([]*clusterinventoryv1alpha1.Placem
 // Get implements Fleets.
 func (h *fakeHub) Get(types.NamespacedName) (*unstructured.Unstructured, error) {
 	fleet, err := h.client.Tracker().Get(fleetv1alpha1.Resource(), team, fleetName)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil, nil //nolint:nilerr // the KnativeFleet is gone
+		return nil, err
 	}
 	return fleet.(*unstructured.Unstructured), nil //nolint:forcetypeassert // the tracker has nothing else
 }

@@ -359,3 +359,21 @@ func TestStoredSpec(t *testing.T) {
 		t.Errorf("after an edit the child is %s", got)
 	}
 }
+
+// TestAForeignResourceIsNeverRemoved holds that the owner reference decides which resources go with a deselected cluster, not the label.
+func TestAForeignResourceIsNeverRemoved(t *testing.T) {
+	h := runningFleet(t, `{"selector": {"matchLabels": {"env": "a"}}, "serving": {"spec": {"version": "1.22"}}, "maxRemoval": "100%"}`)
+	foreign := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "operator.knative.dev/v1beta1", "kind": "KnativeServing",
+		"metadata": map[string]any{"namespace": team, "name": "c3", "labels": map[string]any{api.FleetLabel: fleetName}},
+		"spec":     map[string]any{"version": "1.21", "clusterProfileRef": map[string]any{"namespace": team, "name": "c3"}},
+	}}
+	if _, err := h.client.Resource(api.Serving.Resource()).Namespace(team).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.settle()
+	if got := h.versions(); got != "c1=1.22 c2=1.22 c3=1.21" {
+		t.Errorf("the resources are %s", got)
+	}
+	h.shows("Ready=True/Ready")
+}

@@ -39,6 +39,9 @@ type optionalKind struct {
 // Informer returns the informer of the kind.
 func (k *optionalKind) Informer() cache.SharedIndexInformer { return k.informer }
 
+// pluralKind returns the name of the objects in messages.
+func (k *optionalKind) pluralKind() string { return k.kind.Kind + "s" }
+
 // recordErrors makes the informer record its errors.
 func (k *optionalKind) recordErrors() {
 	err := k.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
@@ -46,7 +49,7 @@ func (k *optionalKind) recordErrors() {
 			return // the informer lists again
 		}
 		k.failure.Store(&err)
-		log.FromContext(ctx).Info(k.resource+" cannot be listed or watched, and the manager tries again", "cause", err.Error())
+		log.FromContext(ctx).Info(k.pluralKind()+" cannot be listed or watched, and the manager tries again", "cause", err.Error())
 	})
 	if err != nil {
 		k.failure.Store(&err) // only a started informer refuses the handler
@@ -102,7 +105,7 @@ func (k *optionalKind) isServed() (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot ask the hub whether it has %s: %w", k.resource, err)
+		return false, fmt.Errorf("cannot ask the hub whether it has %s: %w", k.pluralKind(), err)
 	}
 	return slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource }), nil
 }
@@ -115,9 +118,9 @@ func (k *optionalKind) checkFilled() error {
 		return nil
 	case k.started.Load():
 		if failure := k.failure.Load(); failure != nil {
-			return fmt.Errorf("cannot list %s: %w", k.resource, *failure)
+			return fmt.Errorf("cannot list %s: %w", k.pluralKind(), *failure)
 		}
-		return apierrors.NewServiceUnavailable("the " + k.resource + " are being listed")
+		return apierrors.NewServiceUnavailable("the " + k.pluralKind() + " are being listed")
 	}
 	return &apimeta.NoKindMatchError{GroupKind: k.kind.GroupKind(), SearchedVersions: []string{k.kind.Version}}
 }

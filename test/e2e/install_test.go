@@ -355,7 +355,7 @@ func (s spoke) fetchLeftovers(ctx context.Context) ([]string, error) {
 
 // chartOnServer has the API server check the whole chart, with everything that values can add to it.
 func chartOnServer(t *testing.T, f *harness.Fleet) {
-	out, err := f.Template(t.Context(), "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
+	out, err := f.Template(t.Context(), "--skip-tests", "--set", "podDisruptionBudget.enabled=true", "--set", "replicaCount=2",
 		"--set", "rendering.remoteManifestsAllowedHosts={example.com}", "--set", "rendering.allowedKinds={Widget.example.com}",
 		"--set", "localInstalls=true", "--set", "serving.installStrategy.type=Placements", "--values", multiclusterValues(t, "ImageVolume", "/access/secretreader"))
 	if err != nil {

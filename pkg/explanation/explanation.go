@@ -33,7 +33,9 @@ type Book struct {
 const reasonsPage = "conditions.md"
 
 // passagePages are the pages whose passages Explain quotes, in this order.
-func passagePages() []string { return []string{"troubleshooting.md", "rollouts.md", "commands.md"} }
+func passagePages() []string {
+	return []string{"troubleshooting.md", "rollouts.md", "fleets.md", "commands.md"}
+}
 
 // Read reads the pages.
 func Read(pages fs.FS) (*Book, error) {
@@ -45,7 +47,7 @@ func Read(pages fs.FS) (*Book, error) {
 		}
 		out.pages[page] = string(text)
 	}
-	for _, table := range []string{"reasons", "other reasons"} {
+	for _, table := range []string{"reasons", "fleet-reasons", "other reasons"} {
 		out.reasons = append(out.reasons, readTable(out.pages[reasonsPage], table)...)
 	}
 	if len(out.reasons) == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/docs"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 func readPages(t *testing.T) *Book {
@@ -82,6 +83,19 @@ func TestReasonsOfOCMAreExplained(t *testing.T) {
 	} {
 		if rows, _ := book.Explain(reason); len(rows) != 1 {
 			t.Errorf("reason %s has the rows %+v", reason, rows)
+		}
+	}
+}
+
+// TestReasonsOfFleetsAreExplained holds that every reason of a KnativeFleet has a row.
+func TestReasonsOfFleetsAreExplained(t *testing.T) {
+	book := readPages(t)
+	for condition, reasons := range fleetv1alpha1.Reasons() {
+		for _, reason := range reasons {
+			rows, _ := book.Explain(reason)
+			if !slices.ContainsFunc(rows, func(r Reason) bool { return r.Condition == condition }) {
+				t.Errorf("reason %s of %s has the rows %+v", reason, condition, rows)
+			}
 		}
 	}
 }

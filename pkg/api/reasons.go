@@ -253,6 +253,15 @@ const (
 	DeliveryDirect = string(ModeDirect)
 )
 
+// SpecFaultReasons lists the reasons of InstallSucceeded and VersionMigrationEligible that only another spec can change.
+func SpecFaultReasons() []string {
+	return []string{
+		ReasonInvalidSpec, ReasonUnknownVersion, ReasonNotEligible, ReasonIngressNotBundled, ReasonIngressNotEnabled, ReasonSourceNotBundled,
+		ReasonSecurityGuardNotBundled, ReasonRemoteManifestRefused, ReasonKindNotAllowed, ReasonEscalationNotPermitted,
+		ReasonPatchFailed, ReasonTooLarge, ReasonRenderTimeout, ReasonRenderFailed,
+	}
+}
+
 // Reasons returns every reason of this package by condition type.
 func Reasons() map[string][]string {
 	unknown := []string{ReasonTargetNotResolved, ReasonNotRendered, ReasonDelivering, ReasonRemoving}

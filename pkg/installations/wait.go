@@ -87,13 +87,10 @@ func isFinal(i *Installation, goal Goal) bool {
 // FinalReasons returns the reasons that last until a user changes the resource or the configuration of the hub. No other event, such
 // as the return of a cluster, ends such a reason.
 func FinalReasons() []string {
-	return []string{
-		api.ReasonInvalidSpec, api.ReasonUnknownVersion, api.ReasonIngressNotBundled, api.ReasonIngressNotEnabled, api.ReasonSourceNotBundled,
-		api.ReasonSecurityGuardNotBundled, api.ReasonRemoteManifestRefused, api.ReasonKindNotAllowed, api.ReasonEscalationNotPermitted,
-		api.ReasonPatchFailed, api.ReasonTooLarge, api.ReasonRenderTimeout, api.ReasonRenderFailed, api.ReasonReleasesMissing,
-		api.ReasonNotEligible, api.ReasonConflict, api.ReasonPlacementManaged, api.ReasonMulticlusterDisabled, api.ReasonLocalInstallsDisabled,
+	return append(api.SpecFaultReasons(),
+		api.ReasonReleasesMissing, api.ReasonConflict, api.ReasonPlacementManaged, api.ReasonMulticlusterDisabled, api.ReasonLocalInstallsDisabled,
 		api.ReasonClusterReplaced, api.ReasonClusterNotRecorded,
-	}
+	)
 }
 
 // FinalRemovalReasons returns the reasons of a removal that waits for a decision of a user.

@@ -136,19 +136,10 @@ func readInstallation(child *unstructured.Unstructured) childState {
 		out.phase = phaseSucceeded
 	case apimeta.IsStatusConditionFalse(conditions, api.TargetClusterResolved):
 		out.phase, out.unresolved = phaseSkipped, true
-	case installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(finalReasons(), installed.Reason):
+	case installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(api.SpecFaultReasons(), installed.Reason):
 		out.phase, out.reason = phaseFailed, installed.Reason
 	}
 	return out
-}
-
-// finalReasons lists the reasons of InstallSucceeded that only another spec can change.
-func finalReasons() []string {
-	return []string{
-		api.ReasonInvalidSpec, api.ReasonUnknownVersion, api.ReasonIngressNotBundled, api.ReasonIngressNotEnabled, api.ReasonSourceNotBundled,
-		api.ReasonSecurityGuardNotBundled, api.ReasonRemoteManifestRefused, api.ReasonKindNotAllowed, api.ReasonEscalationNotPermitted,
-		api.ReasonPatchFailed, api.ReasonTooLarge, api.ReasonRenderTimeout, api.ReasonRenderFailed, api.ReasonNotEligible,
-	}
 }
 
 // readConditions returns the conditions of a child and the generation that the conditions describe.

@@ -115,7 +115,7 @@ verify-format: ## Fail if a Go file of any module is not formatted.
 
 # The cache of go test does not see changes of the chart, which is outside of the module.
 .PHONY: verify-alerts
-verify-alerts: ## Test the alerts and the dashboard of the chart with the query engine of Prometheus.
+verify-alerts: ## Test alerts and dashboard of the chart with Prometheus' query engine, and the health check with Argo CD's Lua.
 	cd test/alerts && go test -count=1 ./...
 
 .PHONY: verify-workflows

@@ -2,7 +2,11 @@ module open-cluster-management.io/knative-addon/test/alerts
 
 go 1.26.0
 
-require github.com/prometheus/prometheus v0.305.0
+require (
+	github.com/prometheus/prometheus v0.305.0
+	github.com/yuin/gopher-lua v1.1.1
+	gopkg.in/yaml.v3 v3.0.1
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -27,5 +31,4 @@ require (
 	golang.org/x/sys v0.33.0 // indirect
 	golang.org/x/text v0.26.0 // indirect
 	google.golang.org/protobuf v1.36.6 // indirect
-	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

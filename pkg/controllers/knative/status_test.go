@@ -94,6 +94,30 @@ func TestTransitionTimes(t *testing.T) {
 	}
 }
 
+// TestHealthIsComputable holds that every kind of resource has observedGeneration and Ready, from which kstatus and the health checks of
+// docs/gitops.md compute the health.
+func TestHealthIsComputable(t *testing.T) {
+	for name, config := range map[string]*unstructured.Unstructured{
+		"an installation":       serving("self", 100),
+		"a fleet configuration": serving("self", 100, refersToNothing),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, config)
+			h.settle("self")
+			got, err := readStatus(h.config("self"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := h.config("self").GetGeneration(); want == 0 || got.ObservedGeneration != want {
+				t.Errorf("observedGeneration is %d, the generation %d", got.ObservedGeneration, want)
+			}
+			if h.findCondition("self", api.Ready) == nil {
+				t.Errorf("the conditions are %q, without Ready", h.conditions("self"))
+			}
+		})
+	}
+}
+
 func TestStatusEquals(t *testing.T) {
 	base := func() resourceStatus {
 		return resourceStatus{ObservedGeneration: 1, Version: "1.23.0", Conditions: []metav1.Condition{

@@ -74,7 +74,8 @@ func countsInstallations(t *testing.T, p push, pull, push string) {
 	want := []string{
 		`knative_addon_managedclusteraddons{component="knative-serving",condition="Available",mode="ManifestWork",reason="ProbeAvailable",status="True"} 1`,
 		`knative_addon_managedclusteraddons{component="knative-serving",condition="TargetClusterResolved",mode="ManifestWork",reason="TargetResolved",status="True"} 1`,
-		`knative_addon_resources{component="knative-serving",condition="Ready",mode="ManifestWork",reason="Ready",status="True"} 2`,
+		`knative_addon_resources{component="knative-serving",condition="Ready",mode="ManifestWork",reason="Ready",status="True"} 1`,
+		`knative_addon_resources{component="knative-serving",condition="Ready",mode="ManifestWork",reason="Unused",status="True"} 1`,
 		`knative_addon_resources{component="knative-serving",condition="Ready",mode="Direct",reason="Ready",status="True"} 1`,
 		`knative_addon_direct_connections{circuit_breaker="Closed"} 1`,
 		`knative_addon_direct_connections{circuit_breaker="Open"} 0`,

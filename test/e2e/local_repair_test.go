@@ -44,7 +44,9 @@ func (l localInstalls) listOwned(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for _, gvr := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "serviceaccounts"},
+		{Version: "v1", Resource: "configmaps"},
+		{Version: "v1", Resource: "services"},
+		{Version: "v1", Resource: "serviceaccounts"},
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 	} {
 		objects, err := l.listed(ctx, gvr)

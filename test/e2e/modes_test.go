@@ -324,7 +324,7 @@ func (w way) watchPermissions(t *testing.T) (check func()) {
 	t.Helper()
 	var events watch.Interface
 	eventually(t, "a watch of "+w.Name, time.Minute, func(context.Context) (err error) {
-		events, err = w.kube.RbacV1().ClusterRoleBindings().Watch(t.Context(), metav1.ListOptions{})
+		events, err = w.kube.RbacV1().ClusterRoleBindings().Watch(t.Context(), metav1.ListOptions{}) //nolint:contextcheck // the watch lasts longer than the wait
 		return err
 	})
 	deleted, violations := 0, []string(nil)

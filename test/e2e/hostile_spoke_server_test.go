@@ -22,6 +22,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/faultproxy"
 )
 
 // hostileServer is as much of an API server as an installation needs, with TLS, and answers some requests in a way that is to
@@ -48,10 +49,7 @@ func newHostileServer(t *testing.T, uid string, attack func(w http.ResponseWrite
 	h.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break off are what the test is about
 	h.EnableHTTP2 = true
 	h.StartTLS()
-	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
-	})
+	t.Cleanup(func() { faultproxy.CloseServer(h.Server) })
 	return h
 }
 

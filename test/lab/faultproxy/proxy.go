@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"time"
 )
 
 // Fault serves a request instead of the Proxy. It may call forward, which sends the request to the API server and copies the
@@ -81,7 +82,25 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) Disconnect() { p.server.CloseClientConnections() }
 
 // Close ends the Proxy.
-func (p *Proxy) Close() {
-	p.server.CloseClientConnections()
-	p.server.Close()
+func (p *Proxy) Close() { CloseServer(p.server) }
+
+// CloseServer ends a server and the connections of its clients. A client may connect again until the listener is closed, and the server
+// waits for every connection: therefore CloseServer ends connections until the server has closed.
+func CloseServer(server *httptest.Server) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		server.Close()
+	}()
+	for {
+		server.CloseClientConnections()
+		select {
+		case <-closed:
+			return
+		case <-time.After(closeRetry):
+		}
+	}
 }
+
+// closeRetry is the pause between two ends of the connections of a server that closes.
+const closeRetry = 100 * time.Millisecond

@@ -32,7 +32,7 @@ type Book struct {
 // reasonsPage is the page with the tables of reasons.
 const reasonsPage = "conditions.md"
 
-// passagePages are the pages whose passages Explain quotes, in this order.
+// passagePages lists the pages that Explain quotes, in the order of the quotations.
 func passagePages() []string {
 	return []string{"troubleshooting.md", "rollouts.md", "fleets.md", "commands.md"}
 }

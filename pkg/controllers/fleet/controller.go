@@ -108,7 +108,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	delete(m.fleets, name)
 }
 
-// pass holds one KnativeFleet during one pass.
+// pass holds the objects and the findings of one Reconcile of a KnativeFleet.
 type pass struct {
 	*Reconciler
 	read  *unstructured.Unstructured

@@ -102,7 +102,7 @@ func (r *Reconciler) noteOrphaned(s *scope, late, silent []string) {
 		note += fmt.Sprintf("; the removal of %v had begun and %s", late, end)
 	}
 	if len(silent) > 0 {
-		note += fmt.Sprintf("; but the workloads of %v had been stopped and cannot be rendered: until the next installation the webhooks check no resource", silent)
+		note += fmt.Sprintf("; but the workloads of %v had been stopped and cannot be rendered: each gets 1 replica but the webhooks, and until the next installation no webhook checks resources", silent)
 	}
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "Orphaned", "Release", "%s", message.OneLine(note, message.MaxNote))
 }

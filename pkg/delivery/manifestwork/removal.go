@@ -67,13 +67,13 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 		return Removal{}, err
 	}
 	carried, mayComplete := carriedWorkloads(payload, objects), hasCompleteRules(payload)
-	webhooks := webhooksAmong(carried)
+	webhooks, running := webhooksAmong(carried), runningWorkloads(payload, carried)
 	switch {
 	case len(webhooks) > 0 && mayComplete, slices.ContainsFunc(carried, carriedWorkload.mayRun):
 		changed, err := withWorkloadsStopped(payload, carried)
 		return Removal{Step: StopWorkloads, Why: "the workloads of Knative are being stopped", Payload: changed}, err
-	case len(runningWorkloads(payload, carried)) > 0:
-		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(runningWorkloads(payload, carried))}, nil
+	case len(running) > 0:
+		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(running)}, nil
 	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete:
 		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, webhooks)}, nil
 	}

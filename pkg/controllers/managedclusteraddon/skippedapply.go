@@ -14,13 +14,16 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
-// skippedApplyInterval is how long the work agent gets to apply a payload that the agent has observed, before a request to apply.
-const skippedApplyInterval = 30 * time.Second
+// firstSkippedApplyInterval is how long the work agent gets to apply a payload that the agent has observed, before a request to apply.
+// Each request doubles the interval, up to longestRepairInterval: an agent that is away reads no request.
+const firstSkippedApplyInterval = 30 * time.Second
 
-// skippedApply is a generation of a payload that the agent has observed and not applied, with the time since when the manager waits.
+// skippedApply is a generation of a payload that the agent has observed and not applied. The manager requests the apply when the
+// interval since the first pass or since the last request is over.
 type skippedApply struct {
 	generation int64
 	since      time.Time
+	interval   time.Duration
 }
 
 // requestSkippedApplies makes the work agent apply the payloads that the agent skips, and returns the time until the next pass; 0
@@ -33,14 +36,15 @@ func (r *DriftReconciler) requestSkippedApplies(ctx context.Context, payloads []
 			r.skippedApplies.Delete(id)
 			continue
 		}
-		wait := r.skippedSince(id, p.Generation, now).Add(skippedApplyInterval).Sub(now)
+		skipped := r.findSkippedApply(id, p.Generation, now)
+		wait := skipped.since.Add(skipped.interval).Sub(now)
 		if wait <= 0 {
 			if err := requestApply(ctx, r.WorkClient, p, now); err != nil {
 				return 0, fmt.Errorf("cannot label ManifestWork %q: %w", id, err)
 			}
 			log.FromContext(ctx).Info("asked the work agent to apply a payload that the agent has observed and not applied", "work", id)
-			r.skippedApplies.Store(id, skippedApply{p.Generation, now})
-			wait = skippedApplyInterval
+			wait = min(2*skipped.interval, longestRepairInterval)
+			r.skippedApplies.Store(id, skippedApply{p.Generation, now, wait})
 		}
 		if next == 0 || wait < next {
 			next = wait
@@ -49,14 +53,15 @@ func (r *DriftReconciler) requestSkippedApplies(ctx context.Context, payloads []
 	return next, nil
 }
 
-// skippedSince returns the time since when the manager waits for the apply of a generation. A generation that the manager sees for
-// the first time gets the time now.
-func (r *DriftReconciler) skippedSince(id string, generation int64, now time.Time) time.Time {
+// findSkippedApply returns the record of a generation that the agent skips. The record of a generation that the manager sees for the
+// first time begins now.
+func (r *DriftReconciler) findSkippedApply(id string, generation int64, now time.Time) skippedApply {
 	if stored, ok := r.skippedApplies.Load(id); ok {
 		if s, ok := stored.(skippedApply); ok && s.generation == generation {
-			return s.since
+			return s
 		}
 	}
-	r.skippedApplies.Store(id, skippedApply{generation, now})
-	return now
+	first := skippedApply{generation, now, firstSkippedApplyInterval}
+	r.skippedApplies.Store(id, first)
+	return first
 }

@@ -179,6 +179,10 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
 	cd test/e2e && $(E2E) -stories=nightly
 
+.PHONY: test-browser
+test-browser: releases ## Show the pages of the dashboard in headless Chromium, which Debian's package chromium has.
+	go test ./pkg/dashboard -count=1 -run '^TestBrowser$$' -browser
+
 SOAK_DURATION ?= 30m
 # 0 draws a seed; the test prints it.
 SOAK_SEED ?= 0
@@ -211,6 +215,10 @@ bench-render: releases ## Compare the cost of rendering for many clusters with t
 bench-pull: build ## Measure installing, repairing and reporting on a fleet, against a bare ManifestWork; about 7 minutes.
 	cd test/e2e && go run ./cmd/benchpull
 
+.PHONY: bench-memory
+bench-memory: releases ## Measure the memory that the works of a cluster take in the manager's caches; fails above a limit.
+	go test ./pkg/hub -run '^$$' -bench WorkCache -benchtime 1x
+
 .PHONY: bench-footprint
 bench-footprint: releases ## Measure what a cluster costs that is watched or polled without a work agent.
 	go test ./pkg/clustercache -run '^$$' -bench Footprint -benchtime 200x
@@ -226,6 +234,11 @@ bench-push: build ## Measure push mode against the Knative Operator on equal spo
 .PHONY: bench-rollout
 bench-rollout: build ## Measure installs, edits and rest of 200 played clusters; about 40 minutes (BENCH_FLAGS="-clusters=20 -rest=1m": 8).
 	cd test/e2e && go run ./cmd/benchrollout $(BENCH_FLAGS)
+
+.PHONY: bench-scale
+bench-scale: build ## Measure 1,000 played clusters: install, edit, rest, restart, partition (BENCH_FLAGS="-clusters=100 -rest=1m").
+	cd test/e2e && go run ./cmd/benchrollout -clusters=1000 -components=knative-serving -compare=same -rounds=1 \
+		-parts=edit,rest,restart,partition $(BENCH_FLAGS)
 
 COUNT ?= 50
 PACKAGES ?= ./...

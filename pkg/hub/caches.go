@@ -77,7 +77,8 @@ func (h *Hub) ControllerRevisions() appsinformers.ControllerRevisionInformer {
 	return h.revisions.Apps().V1().ControllerRevisions()
 }
 
-// Foundations returns the cache of the ManifestWorks with api.FoundationLabel.
+// Foundations returns the cache of the ManifestWorks with api.FoundationLabel. The package comment says how the cache differs from the
+// hub.
 func (h *Hub) Foundations() workinformers.ManifestWorkInformer {
 	return h.foundations.Work().V1().ManifestWorks()
 }
@@ -117,7 +118,7 @@ func (h *Hub) NewSource() *revision.Source {
 }
 
 // Payloads returns the cache of the ManifestWorks with OCM's add-on label and without api.FoundationLabel, with the indexes of
-// addon-framework.
+// addon-framework. The package comment says how the cache differs from the hub.
 func (h *Hub) Payloads() workinformers.ManifestWorkInformer {
 	return h.payloads.Work().V1().ManifestWorks()
 }

@@ -68,6 +68,7 @@ func NewForConfig(config *rest.Config, operatorNamespace string) (*Hub, error) {
 // NewForClients creates the caches of the clients; Start fills the caches.
 func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 	components := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
+	works := newWorkSharing()
 	h := &Hub{
 		Clients: clients,
 		addOns: addoninformers.NewSharedInformerFactoryWithOptions(clients.AddOns, resync,
@@ -77,10 +78,10 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 		configs: dynamicinformer.NewDynamicSharedInformerFactory(clients.Configs, resync),
 		payloads: workinformers.NewSharedInformerFactoryWithOptions(clients.Works, resync,
 			workinformers.WithTweakListOptions(selectLabels(addonv1beta1.AddonLabelKey+" "+components+",!"+api.FoundationLabel)),
-			workinformers.WithTransform(stripManagedFields)),
+			workinformers.WithTransform(works.transform)),
 		foundations: workinformers.NewSharedInformerFactoryWithOptions(clients.Works, resync,
 			workinformers.WithTweakListOptions(selectLabels(api.FoundationLabel+" "+components)),
-			workinformers.WithTransform(stripManagedFields)),
+			workinformers.WithTransform(works.transform)),
 		revisions: kubeinformers.NewSharedInformerFactoryWithOptions(clients.Kube, resync,
 			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" "+components)),
 			kubeinformers.WithTransform(stripManagedFields)),
@@ -91,7 +92,16 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 		inventoryDecisions: newInventoryDecisions(clients.Profiles),
 		operator:           newKnativeOperator(clients.Kube, operatorNamespace),
 	}
-	return h, h.addIndexers()
+	return h, errors.Join(h.addIndexers(), h.stripConfigs())
+}
+
+// stripConfigs makes the caches of ConfigFactory strip managed fields: the factory has no option for a transformation.
+func (h *Hub) stripConfigs() error {
+	err := h.AddOnDeploymentConfigs().Informer().SetTransform(stripManagedFields)
+	for _, c := range api.Components() {
+		err = errors.Join(err, h.Configs(c).Informer().SetTransform(stripManagedFields))
+	}
+	return err
 }
 
 func selectLabels(selector string) func(*metav1.ListOptions) {

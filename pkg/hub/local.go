@@ -54,7 +54,9 @@ func NewLocalForClients(clients Clients, operatorNamespace string) (*LocalHub, e
 		h.configs[c] = dynamicinformer.NewFilteredDynamicSharedInformerFactory(clients.Configs, resync, c.InstallNamespace(), nil)
 		h.revisions[c] = kubeinformers.NewSharedInformerFactoryWithOptions(clients.Kube, resync, kubeinformers.WithNamespace(c.InstallNamespace()),
 			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+"="+string(c))), kubeinformers.WithTransform(stripManagedFields))
-		err = errors.Join(err, h.Configuration(c).Revisions.Informer().AddIndexers(revision.Indexers()))
+		configuration := h.Configuration(c)
+		err = errors.Join(err, configuration.Revisions.Informer().AddIndexers(revision.Indexers()),
+			configuration.Configs.Informer().SetTransform(stripManagedFields))
 	}
 	return h, errors.Join(err, h.addOns.Addon().V1beta1().ManagedClusterAddOns().Informer().AddIndexers(cache.Indexers{
 		index.AddonByConfig: index.IndexAddonByConfig,

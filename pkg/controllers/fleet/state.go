@@ -13,25 +13,26 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 // phase is the state of a cluster in the rollout of a revision.
-type phase int
+type phase = rollout.Phase
 
 const (
 	// phaseSucceeded means that the children have the revision and are Ready.
-	phaseSucceeded phase = iota
+	phaseSucceeded = rollout.Succeeded
 	// phaseProgressing means that the children have the revision and are not Ready yet.
-	phaseProgressing
+	phaseProgressing = rollout.Progressing
 	// phaseWaiting means that the cluster does not have the revision.
-	phaseWaiting
+	phaseWaiting = rollout.Waiting
 	// phaseSkipped means that the cluster does not take part in the rollout now: the cluster is unresolved, or a child is being
 	// deleted. A skipped cluster gets no write and holds no other cluster up.
-	phaseSkipped
+	phaseSkipped = rollout.Skipped
 	// phaseFailed means that a child cannot have the revision installed, whatever time passes.
-	phaseFailed
+	phaseFailed = rollout.Failed
 	// phaseTimedOut means that the children were not Ready within progressDeadline.
-	phaseTimedOut
+	phaseTimedOut = rollout.TimedOut
 )
 
 // clusterState is a cluster with its children.

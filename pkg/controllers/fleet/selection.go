@@ -1,0 +1,41 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package fleet
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
+
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+)
+
+// Selection returns the selection of a KnativeFleet; nil when the KnativeFleet does not exist, or cannot be followed now.
+func (r *Reconciler) Selection(name types.NamespacedName) (*rollout.Selection, error) {
+	read, err := r.Fleets.Get(name)
+	if err != nil || read == nil {
+		return nil, err
+	}
+	fleet := &fleetv1alpha1.KnativeFleet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, fleet); err != nil {
+		return nil, fmt.Errorf("cannot read KnativeFleet %q: %w", name, err)
+	}
+	p := &pass{Reconciler: r, read: read, fleet: fleet}
+	in, err := p.gatherSelection()
+	if err != nil || p.report.problem != nil {
+		return nil, err
+	}
+	clusters, no := selectClusters(in)
+	if no != nil {
+		return nil, nil
+	}
+	out := &rollout.Selection{Strategy: fleet.Spec.RolloutStrategy, Annotations: fleet.Annotations, Groups: map[string]sdkv1beta1.GroupKey{}}
+	for _, c := range clusters {
+		out.Groups[c.name] = c.group
+	}
+	return out, nil
+}

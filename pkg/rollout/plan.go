@@ -1,0 +1,128 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+	sdkv1alpha1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1alpha1"
+	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
+)
+
+// Phase is the state of a cluster in a rollout.
+type Phase int
+
+const (
+	// Succeeded means that the cluster has the change and works.
+	Succeeded Phase = iota
+	// Progressing means that the cluster has the change and does not work yet.
+	Progressing
+	// Waiting means that the cluster does not have the change.
+	Waiting
+	// Skipped means that the cluster does not take part in the rollout now, and holds no other cluster up.
+	Skipped
+	// Failed means that the cluster cannot work with the change, whatever time passes.
+	Failed
+	// TimedOut means that the cluster did not work within progressDeadline.
+	TimedOut
+)
+
+// Cluster is a cluster of a rollout.
+type Cluster struct {
+	Name  string
+	Group sdkv1beta1.GroupKey
+	Phase Phase
+	// Since is the time of the last change of the phase; zero when unknown.
+	Since time.Time
+}
+
+// Selection is a rollout strategy with the groups of the clusters that the owner of the strategy selects, and the annotations of the owner.
+type Selection struct {
+	Strategy    clusterv1alpha1.RolloutStrategy
+	Annotations map[string]string
+	Groups      map[string]sdkv1beta1.GroupKey
+}
+
+// Plan says which clusters get the change now.
+type Plan struct {
+	// Update holds the names of the clusters that get the change now.
+	Update sets.Set[string]
+	// TimedOut holds the names of the clusters that exceeded progressDeadline.
+	TimedOut sets.Set[string]
+	// Stopped reports whether more clusters failed than maxFailures permits.
+	Stopped bool
+	// Recheck is the time until the plan may change without an event; 0 means that only an event changes the plan.
+	Recheck time.Duration
+}
+
+// Determine returns the plan of a rollout. A strategy that OCM's engine refuses is an error.
+func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Plan, error) {
+	plan := Plan{Update: sets.New[string](), TimedOut: sets.New[string]()}
+	if strategy.Type == "" {
+		strategy.Type = clusterv1alpha1.All
+	}
+	groups, statuses := sdkv1beta1.ClusterGroupsMap{}, []sdkv1alpha1.ClusterRolloutStatus{}
+	settled := true
+	for i := range clusters {
+		c := &clusters[i]
+		settled = settled && (c.Phase == Succeeded || c.Phase == Skipped)
+		if groups[c.Group] == nil {
+			groups[c.Group] = sets.New[string]()
+		}
+		groups[c.Group].Insert(c.Name)
+		if c.Phase != Waiting { // the engine selects among the clusters without a status
+			statuses = append(statuses, statusOf(strategy.Type, c))
+		}
+	}
+	if settled {
+		return plan, nil
+	}
+	tracker := sdkv1beta1.NewPlacementDecisionClustersTrackerWithGroups(nil, nil, groups)
+	handler, err := sdkv1alpha1.NewRolloutHandler[*Cluster](tracker, nil)
+	if err != nil {
+		return plan, err
+	}
+	_, result, err := handler.GetRolloutCluster(strategy, statuses)
+	if err != nil {
+		return plan, err
+	}
+	plan.Stopped = result.MaxFailureBreach
+	if result.RecheckAfter != nil {
+		plan.Recheck = *result.RecheckAfter
+	}
+	for _, s := range result.ClustersToRollout {
+		if s.Status == sdkv1alpha1.ToApply {
+			plan.Update.Insert(s.ClusterName)
+		}
+	}
+	for _, s := range result.ClustersTimeOut {
+		plan.TimedOut.Insert(s.ClusterName)
+	}
+	return plan, nil
+}
+
+// statusOf translates a phase. Only another change helps a failed cluster: Progressive counts the cluster as a failure that holds no
+// place among maxConcurrency. ProgressivePerGroup counts only a failure that is still among the clusters of its group.
+func statusOf(strategy clusterv1alpha1.RolloutType, c *Cluster) sdkv1alpha1.ClusterRolloutStatus {
+	out := sdkv1alpha1.ClusterRolloutStatus{ClusterName: c.Name, GroupKey: c.Group}
+	since := metav1.NewTime(c.Since)
+	out.LastTransitionTime = &since
+	switch c.Phase {
+	case Succeeded:
+		out.Status = sdkv1alpha1.Succeeded
+	case Skipped:
+		out.Status = sdkv1alpha1.Skip
+	case Failed, TimedOut:
+		out.Status = sdkv1alpha1.TimeOut
+		if strategy == clusterv1alpha1.ProgressivePerGroup {
+			out.Status = sdkv1alpha1.Failed
+		}
+	case Progressing, Waiting:
+		out.Status = sdkv1alpha1.Progressing
+	}
+	return out
+}

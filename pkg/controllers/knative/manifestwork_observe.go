@@ -9,6 +9,9 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
@@ -29,6 +32,18 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 	if finding, refused := refusalOfAddOn(s); refused { // an existing installation keeps its last conditions
 		return Outcome{Installation: &status.Installation{Target: finding, Owned: !manifestwork.IsProbe(s.foundation)}}, nil
 	}
+	desired := revision.Desired(s.addOn)
+	if desired != nil {
+		reconciler.Describe(ctx, reconciler.Subject{Revision: desired.SpecHash})
+	}
+	assigned, err := m.isAssigned(s, desired)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !assigned { // a report on the former spec would look like a report on the present spec
+		in.Fault = configPendingFault("OCM's add-on manager did not assign the present spec to cluster %q yet", s.ref.Name)
+		return observeKept(s, in)
+	}
 	bundle, err := m.Bundles.Bundle(ctx, s.addOn)
 	if render.IsPending(err) {
 		return Outcome{}, err
@@ -39,8 +54,10 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 	if err != nil {
 		return Outcome{}, err
 	}
-	if desired := revision.Desired(s.addOn); desired != nil {
-		reconciler.Describe(ctx, reconciler.Subject{Revision: desired.SpecHash})
+	in.Rendering = renderingFinding(s.addOn)
+	if manifestwork.AwaitsTurn(bundle, s.foundation, s.payloads, agentdeploy.ConfigsToMap(s.addOn.Status.ConfigReferences)) {
+		in.Bundle, in.Observation, err = manifestwork.DeliveredBundle(bundle, s.payloads)
+		return Outcome{Installation: in, RequeueAfter: in.Observation.Settle(m.Clock.Now())}, err
 	}
 	in.Bundle, in.Observation = bundle, manifestwork.Observe(bundle, s.foundation, s.payloads)
 	if pausedBy := m.Pauses.PausedBy(s.addOn); pausedBy != "" {
@@ -53,6 +70,15 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 		}
 	}
 	return Outcome{Installation: in, RequeueAfter: in.Observation.Settle(m.Clock.Now())}, nil
+}
+
+// renderingFinding returns condition RenderingCurrent of the add-on; nil when the add-on never waited for a rendering.
+func renderingFinding(addOn *addonv1beta1.ManagedClusterAddOn) *status.Finding {
+	c := apimeta.FindStatusCondition(addOn.Status.Conditions, api.RenderingCurrent)
+	if c == nil {
+		return nil
+	}
+	return &status.Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}
 }
 
 // observeKept adds the state of the installation that the cluster keeps although the spec cannot be delivered.
@@ -97,6 +123,16 @@ func refusalOfAddOn(s *scope) (status.Finding, bool) {
 		return status.Finding{}, false
 	}
 	return status.Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}, true
+}
+
+// isAssigned reports whether OCM's add-on manager has assigned the present spec to the add-on. A paused add-on keeps the spec that the
+// cluster has, and an add-on without an assigned spec has a fault that says so.
+func (m *ManifestWork) isAssigned(s *scope, desired *addonv1beta1.ConfigSpecHash) (bool, error) {
+	if desired == nil || m.Pauses.PausedBy(s.addOn) != "" {
+		return true, nil
+	}
+	hash, err := revision.Hash(s.Config)
+	return hash == desired.SpecHash, err
 }
 
 // isLatest reports whether the bundle is the bundle of the current spec. The error means that the latter is being rendered.

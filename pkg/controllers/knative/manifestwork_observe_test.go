@@ -4,6 +4,7 @@ package knative
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // TestEvents holds that Events tell of what was written, once.
@@ -62,6 +64,44 @@ func TestEvents(t *testing.T) {
 	told = h.told()
 	if len(told) != 1 || !strings.HasPrefix(told[0], "Warning Orphaned") {
 		t.Errorf("at the end %q is told", told)
+	}
+}
+
+// TestAssignedSpec holds that a resource is not Ready at a generation whose spec OCM did not assign to the cluster yet, whatever the
+// cluster runs.
+func TestAssignedSpec(t *testing.T) {
+	h := newHub(t, serving("self", 100))
+	h.settle("self")
+	assignSpec := func() {
+		h.changeAddOn(func(a *addonv1beta1.ManagedClusterAddOn) {
+			hash, err := revision.Hash(h.config("self"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			uses("self")(a)
+			a.Status.ConfigReferences[0].DesiredConfig.SpecHash = hash
+		})
+		h.settle("self")
+	}
+	assignSpec()
+	h.delivered()
+	h.settle("self")
+	if got := h.conditions("self"); !slices.Contains(got, "Ready True Ready") {
+		t.Fatalf("the conditions are %q", got)
+	}
+	h.changeConfig("self", func(c *unstructured.Unstructured) {
+		c.SetGeneration(c.GetGeneration() + 1)
+		c.Object["spec"].(map[string]any)["version"] = "9.99" //nolint:forcetypeassert // a resource has a spec
+	})
+	h.settle("self")
+	for _, want := range []string{"Ready Unknown Delivering", "InstallSucceeded Unknown Delivering", "DeploymentsAvailable True WorkloadsAvailable"} {
+		if got := h.conditions("self"); !slices.Contains(got, want) {
+			t.Errorf("before OCM assigns the spec, the conditions are %q, want %q", got, want)
+		}
+	}
+	assignSpec()
+	if got := h.conditions("self"); !slices.Contains(got, "Ready True Ready") {
+		t.Errorf("after OCM has assigned the spec, the conditions are %q", got)
 	}
 }
 

@@ -24,6 +24,7 @@ func (f *hubFlags) add(cmd *cobra.Command, usage string) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means KUBECONFIG, or ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of --kubeconfig; empty means the current context")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", f.completeNamespaces) // the command has the flag
 }
 
 func (f *hubFlags) connect() (*installations.Hub, error) {
@@ -48,6 +49,8 @@ func (f *selectionFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	flags.StringVar(&f.component, "component", "", "select a component: serving or eventing")
 	flags.StringVar(&f.mode, "mode", "", "select a delivery mode: ManifestWork, Direct or Unknown")
+	registerFlagValues(cmd, "component", "serving", "eventing")
+	registerFlagValues(cmd, "mode", string(api.ModeManifestWork), string(api.ModeDirect), string(installations.ModeUnknown))
 	flags.StringVarP(&f.selector, "selector", "l", "", "select clusters by the labels of ManagedClusters and ClusterProfiles")
 }
 

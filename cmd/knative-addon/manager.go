@@ -11,6 +11,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers"
 	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
+	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 )
 
@@ -23,9 +24,14 @@ type managerFlags struct {
 	maxRemoval   string
 	workExecutor string
 	direct       directFlags
+	// renderingRollout is a rollout strategy of OCM as JSON.
+	renderingRollout string
 	// clusterMetrics adds metrics with the names of clusters.
 	clusterMetrics bool
 }
+
+// defaultRenderingRollout gives a new rendering to a quarter of the clusters at a time, and stops at the first cluster that fails.
+const defaultRenderingRollout = `{"type":"Progressive","progressive":{"maxConcurrency":"25%","minSuccessTime":"30s","progressDeadline":"10m","maxFailures":0}}`
 
 func newManagerCommand() *cobra.Command {
 	var f managerFlags
@@ -41,6 +47,8 @@ func newManagerCommand() *cobra.Command {
 	f.addFlags(flags)
 	flags.StringVar(&f.maxRemoval, "max-removal", "10%",
 		"how many clusters, as a number or a percentage, may lose an add-on through Placements within an hour without confirmation")
+	flags.StringVar(&f.renderingRollout, "rendering-rollout", defaultRenderingRollout,
+		"rollout strategy of OCM, as JSON, by which clusters get what a new manager renders differently, unless a Placement of the ClusterManagementAddOn or a KnativeFleet selects the cluster")
 	flags.StringVar(&f.workExecutor, "work-executor", "",
 		"ServiceAccount of managed clusters, as NAMESPACE/NAME, with whose permissions the work agent applies ManifestWorks that name no executor; empty means the agent's own permissions")
 	flags.BoolVar(&f.clusterMetrics, "metrics-per-cluster", false,
@@ -66,6 +74,10 @@ func (f *managerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--max-removal: %w", err)
 	}
+	renderingRollout, err := rendering.ParseStrategy(f.renderingRollout)
+	if err != nil {
+		return fmt.Errorf("--rendering-rollout: %w", err)
+	}
 	executor, err := parseExecutor(f.workExecutor)
 	if err != nil {
 		return err
@@ -88,7 +100,7 @@ func (f *managerFlags) run(ctx context.Context) error {
 	}
 	//nolint:contextcheck // the filter of add-ons that addon-framework calls takes no context
 	if err := controllers.SetupWithManager(mgr, h, renderer, controllers.Options{
-		Render: f.render.buildOptions(api.ModeManifestWork), References: references, Trust: trusted, Executor: executor, MaxRemoval: maxRemoval,
+		Render: f.render.buildOptions(api.ModeManifestWork), References: references, Trust: trusted, Executor: executor, MaxRemoval: maxRemoval, RenderingRollout: renderingRollout,
 		Direct: f.direct.buildOptions(inventories, logger), RenderDirect: f.render.buildOptions(api.ModeDirect), ClusterMetrics: f.clusterMetrics,
 	}); err != nil {
 		return err

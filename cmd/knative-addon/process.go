@@ -4,8 +4,10 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +30,7 @@ type processFlags struct {
 	kubeconfig, metrics, probes string
 	metricsSecure               bool
 	metricsCertDir              string
+	profilePort                 uint16
 	leaderElect                 bool
 	leaseNamespace              string
 	// lease is the name of the Lease, set by createManager.
@@ -52,6 +55,8 @@ func (f *processFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.metricsCertDir, "metrics-cert-dir", "",
 		"directory of tls.crt and tls.key for /metrics; empty means a self-signed certificate")
 	flags.StringVar(&f.probes, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.Uint16Var(&f.profilePort, "pprof-port", 0,
+		"port of 127.0.0.1 at which /debug/pprof/ serves profiles of this process to programs of the same pod or machine; 0 switches the profiles off")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "act only while holding a Lease, so that several replicas may run")
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
 	flags.Float32Var(&f.qps, "kube-api-qps", 100, "requests to the hub per second, of each client of the hub: works, add-ons, clusters, ClusterProfiles, resources of Knative, and all others")
@@ -121,6 +126,7 @@ func (f *processFlags) managerOptions(name string) ctrl.Options {
 	return ctrl.Options{
 		Metrics:                       f.metricsOptions(),
 		HealthProbeBindAddress:        "0", // see runWithHub
+		PprofBindAddress:              f.profileAddress(),
 		LeaderElection:                f.leaderElect,
 		LeaderElectionID:              name,
 		LeaderElectionNamespace:       f.leaseNamespace,
@@ -135,4 +141,13 @@ func effectivePollInterval(interval time.Duration) time.Duration {
 		return clustercache.DefaultPollInterval
 	}
 	return interval
+}
+
+// profileAddress returns the address of /debug/pprof/. Profiles contain names and texts of the hub and need no permission, so that
+// no flag makes other machines or pods reach the profiles.
+func (f *processFlags) profileAddress() string {
+	if f.profilePort == 0 {
+		return "0"
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.profilePort)))
 }

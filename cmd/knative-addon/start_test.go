@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -128,6 +129,41 @@ func TestStartWithoutHub(t *testing.T) {
 	if err := <-ended; err != nil || !mgr.runs.Load() {
 		t.Errorf("error is %v, the manager ran: %t", err, mgr.runs.Load())
 	}
+}
+
+// TestProfiles holds that profiles are served by the loopback address, and only with a port.
+func TestProfiles(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_ = listener.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &processFlags{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.addFlags(flags)
+	if options := f.managerOptions("a"); options.PprofBindAddress != "0" {
+		t.Errorf("without the flag profiles are served at %q", options.PprofBindAddress)
+	}
+	if err := flags.Parse([]string{"--pprof-port=" + port, "--leader-elect=false", "--metrics-bind-address=0"}); err != nil {
+		t.Fatal(err)
+	}
+	options := f.managerOptions("a")
+	if host, _, err := net.SplitHostPort(options.PprofBindAddress); err != nil || !net.ParseIP(host).IsLoopback() {
+		t.Fatalf("profiles are served at %q (error %v), want a loopback address", options.PprofBindAddress, err)
+	}
+	options.MapperProvider = func(*rest.Config, *http.Client) (apimeta.RESTMapper, error) {
+		return apimeta.NewDefaultRESTMapper(nil), nil
+	}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = mgr.Start(t.Context()) }()
+	awaitStatus(t, "http://127.0.0.1:"+port+"/debug/pprof/heap", http.StatusOK)
 }
 
 // awaitStatus waits until the URL answers with the status.

@@ -89,12 +89,10 @@ func (a *Agent) Manifests(ctx context.Context, _ *clusterv1.ManagedCluster, addo
 	switch decision := DetermineDelivery(in); decision.State {
 	case Paused:
 		return a.pausedManifests(addon, in.PausedBy)
+	case AwaitingTurn:
+		return deliveredManifests(in.Payloads)
 	case Deliverable:
-		payloads, err := listPayloads(a.works.Payloads, addon)
-		if err != nil {
-			return nil, err
-		}
-		return manifestwork.NextPayload(payloads, in.Bundle, in.Foundation)
+		return manifestwork.NextPayload(in.Payloads, in.Bundle, in.Foundation)
 	default: // an error keeps the installation
 		return nil, errors.New(decision.Message)
 	}
@@ -118,6 +116,9 @@ func (a *Agent) gatherDelivery(ctx context.Context, addon *addonv1beta1.ManagedC
 		return in, err
 	}
 	in.Ownership = OwnershipOf(in.Foundation)
+	if in.Payloads, err = listPayloads(a.works.Payloads, addon); err != nil {
+		return in, err
+	}
 	in.Gate, err = a.findWork(addon.Namespace, manifestwork.GateName(a.component))
 	return in, err
 }

@@ -34,6 +34,9 @@ const (
 	Refused DeliveryState = "Refused"
 	// Probing means that the probe has not yet reported the owner of the component on the cluster.
 	Probing DeliveryState = "Probing"
+	// AwaitingTurn means that the cluster runs the configuration, and that this manager renders the configuration differently: the works
+	// stay as they are until the turn of the cluster.
+	AwaitingTurn DeliveryState = "AwaitingTurn"
 	// AwaitingFoundation means that the foundation of the bundle is not yet written or not yet applied.
 	AwaitingFoundation DeliveryState = "AwaitingFoundation"
 	// AwaitingGate means that the gate does not yet hold OCM's rollout for the configuration.
@@ -58,6 +61,8 @@ type DeliveryInput struct {
 	Ownership Ownership
 	// Foundation and Gate are the works of the cluster; nil when a work does not exist.
 	Foundation, Gate *workv1.ManifestWork
+	// Payloads are the works that addon-framework wrote for the add-on.
+	Payloads []*workv1.ManifestWork
 	// Configs are the references of the add-on's status, with the hashes that OCM wants.
 	Configs []addonv1beta1.ConfigReference
 }
@@ -103,6 +108,9 @@ func DetermineDelivery(in DeliveryInput) DeliveryDecision {
 	}
 	awaited := awaitedFoundation(in)
 	switch {
+	case in.Ownership.Clear && manifestwork.AwaitsTurn(in.Bundle, in.Foundation, in.Payloads, agentdeploy.ConfigsToMap(in.Configs)):
+		return DeliveryDecision{AwaitingTurn, api.ReasonRenderingWaits, fmt.Sprintf("rendering %s runs, and rendering %s waits for the turn of the cluster",
+			manifestwork.DeliveredRendering(in.Component, in.Payloads), manifestwork.RenderingName(in.Bundle))}
 	case !in.Ownership.Clear:
 		return DeliveryDecision{Probing, "", awaited}
 	case awaited != "":

@@ -6,8 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 )
@@ -23,6 +28,17 @@ func deliverable(t *testing.T) DeliveryInput {
 		Component: api.Serving, Target: resolve.Result{Target: &resolve.Target{ManagedCluster: "cluster1"}}, Bundle: b,
 		Ownership: Ownership{Clear: true}, Foundation: foundation(), Gate: gate("h1", false), Configs: configuredBy("h1").Status.ConfigReferences,
 	}
+}
+
+// otherRendering returns a payload of the configuration "h1" that another manager has rendered.
+func otherRendering() *workv1.ManifestWork {
+	mark := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"knative-serving","name":"knative-serving-bundle-ffffffffffff"}}`
+	out := &workv1.ManifestWork{Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{
+		{RawExtension: runtime.RawExtension{Raw: []byte(mark)}},
+	}}}}
+	configs := agentdeploy.ConfigsToMap(configuredBy("h1").Status.ConfigReferences)
+	out.Annotations = map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(configs)}
+	return out
 }
 
 func TestDetermineDelivery(t *testing.T) {
@@ -101,6 +117,22 @@ func TestDetermineDelivery(t *testing.T) {
 		"the foundation is not applied, and there is no gate": {
 			reason: "The foundation comes first.", change: func(in *DeliveryInput) { in.Foundation.Generation, in.Gate = 2, nil },
 			want: DeliveryDecision{AwaitingFoundation, "", "waiting for " + foundationWork + ": the work agent has not applied it yet"},
+		},
+		"the cluster has another rendering, and its turn has not come": {
+			reason: "A new manager must not change every cluster at once.",
+			change: func(in *DeliveryInput) { in.Payloads, in.Gate = []*workv1.ManifestWork{otherRendering()}, nil },
+			want: DeliveryDecision{
+				AwaitingTurn, api.ReasonRenderingWaits,
+				"rendering ffffffffffff runs, and rendering " + manifestwork.RenderingName(deliverable(t).Bundle) + " waits for the turn of the cluster",
+			},
+		},
+		"the cluster has another rendering, and the turn has come": {
+			reason: "The gate is open for the configuration, which stays the same.",
+			change: func(in *DeliveryInput) {
+				in.Payloads = []*workv1.ManifestWork{otherRendering()}
+				in.Foundation.Annotations[api.RenderingTurnAnnotation] = manifestwork.RenderingName(in.Bundle)
+			},
+			want: DeliveryDecision{State: Deliverable},
 		},
 		"the gate does not exist": {
 			reason: "OCM would take the cluster for complete.", change: func(in *DeliveryInput) { in.Gate = nil },

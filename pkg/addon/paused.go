@@ -3,6 +3,7 @@
 package addon
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,21 +34,28 @@ func (a *Agent) pausedManifests(addon *addonv1beta1.ManagedClusterAddOn, by stri
 		return nil, fmt.Errorf("paused by %s: nothing is delivered to cluster %q; take it away to go on", by, addon.Namespace)
 	}
 	want := agentdeploy.ConfigsToMap(addon.Status.ConfigReferences)
-	var out []runtime.Object
 	for _, p := range payloads {
 		if !maps.Equal(manifestwork.ConfigsOf(p), want) {
 			return nil, fmt.Errorf("paused by %s: cluster %q keeps what it has instead of its new configuration; take it away to go on", by, addon.Namespace)
 		}
+	}
+	return deliveredManifests(payloads)
+}
+
+// deliveredManifests returns the manifests that the payloads carry.
+func deliveredManifests(payloads []*workv1.ManifestWork) ([]runtime.Object, error) {
+	var out []runtime.Object
+	for _, p := range payloads {
 		for _, m := range p.Spec.Workload.Manifests {
 			u := &unstructured.Unstructured{}
 			if err := u.UnmarshalJSON(m.Raw); err != nil {
-				return nil, fmt.Errorf("cannot read ManifestWork \"%s/%s\" of a paused add-on: %w", p.Namespace, p.Name, err)
+				return nil, fmt.Errorf("cannot read ManifestWork \"%s/%s\": %w", p.Namespace, p.Name, err)
 			}
 			out = append(out, u)
 		}
 	}
 	if len(out) == 0 { // an empty list would delete the works
-		return nil, fmt.Errorf("paused by %s: the works of cluster %q carry nothing", by, addon.Namespace)
+		return nil, errors.New("the works of the add-on carry nothing")
 	}
 	return out, nil
 }

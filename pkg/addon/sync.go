@@ -36,6 +36,8 @@ func (a *Agent) NeedsSync(ctx context.Context, addon *addonv1beta1.ManagedCluste
 	case Paused:
 		_, err := a.pausedManifests(addon, in.PausedBy)
 		return err == nil && a.hasOutdatedPayload(addon)
+	case AwaitingTurn: // a hand-over changes only the owner
+		return slices.ContainsFunc(in.Payloads, func(p *workv1.ManifestWork) bool { return !metav1.IsControlledBy(p, addon) })
 	case Deliverable:
 		return a.hasPendingChanges(addon, in)
 	default:

@@ -101,7 +101,13 @@ func TestNeedsSync(t *testing.T) {
 		"other way of deletion": {reason: "It is taken back.", change: func(r *rest) { r.payload.Spec.DeleteOption = &workv1.DeleteOption{} }, want: true},
 		"executor":              {reason: "An administrator's stays.", change: func(r *rest) { r.payload.Spec.Executor = &workv1.ManifestWorkExecutor{} }},
 		"no executor":           {reason: "One is configured.", change: func(r *rest) { r.executor = manifestwork.Executor("a", "b") }, want: true},
-		"other manifests":       {reason: "They are written.", change: func(r *rest) { r.bundle.Digest = "d3" }, want: true},
+		"other manifests": {
+			reason: "They are written.", change: func(r *rest) { r.payload.Spec.Workload.Manifests = r.payload.Spec.Workload.Manifests[1:] }, want: true,
+		},
+		"other rendering": {reason: "The turn of the cluster has not come.", change: func(r *rest) { r.bundle.Digest = "d3" }},
+		"other rendering, and another owner": {
+			reason: "The works belong to the add-on.", change: func(r *rest) { r.bundle.Digest, r.addOn.UID = "d3", "u2" }, want: true,
+		},
 		"other configuration": {
 			reason: "It is delivered.", want: true,
 			change: func(r *rest) {

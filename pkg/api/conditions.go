@@ -44,6 +44,11 @@ const AnnotationsPermitted = "AnnotationsPermitted"
 // condition.
 const SettingsEffective = "SettingsEffective"
 
+// RenderingCurrent is a condition of a KnativeServing, KnativeEventing or ManagedClusterAddOn with one cluster: False while the cluster
+// waits for its turn to get what this manager renders, Unknown until the cluster runs the rendering, and then True. The condition is
+// absent until a cluster had to wait once, and Ready does not depend on the condition: the cluster runs its spec.
+const RenderingCurrent = "RenderingCurrent"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
 // order of importance.
 func ConditionTypes() []string {
@@ -52,8 +57,11 @@ func ConditionTypes() []string {
 	}
 }
 
-// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing that are absent unless False.
-func OptionalConditionTypes() []string { return []string{AnnotationsPermitted, SettingsEffective} }
+// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing on which Ready does not depend, and that are absent
+// at first. A ManagedClusterAddOn has RenderingCurrent too.
+func OptionalConditionTypes() []string {
+	return []string{AnnotationsPermitted, SettingsEffective, RenderingCurrent}
+}
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.
 func AddOnConditionTypes() []string { return []string{ValuesResolved, Degraded, RemovalHeld} }

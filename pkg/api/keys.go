@@ -94,6 +94,21 @@ const (
 	PausedAnnotation = Prefix + "paused"
 )
 
+// Renderings: the same spec, rendered differently by another manager or from other release manifests.
+const (
+	// RenderingAnnotation on a ClusterManagementAddOn, KnativeFleet, KnativeServing, KnativeEventing or ManagedClusterAddOn decides
+	// when the clusters concerned get a new rendering; see RenderingImmediate.
+	RenderingAnnotation = Prefix + "rendering"
+	// RenderingImmediate is the value of RenderingAnnotation that gives a new rendering to the clusters at once.
+	RenderingImmediate = "Immediate"
+	// RenderingTurnAnnotation on a foundation, or on a KnativeServing or KnativeEventing that is installed without a work agent, names
+	// the rendering that the cluster may get. The manager writes the annotation when the cluster has its turn.
+	RenderingTurnAnnotation = Prefix + "rendering-turn"
+	// RenderingInputsAnnotation on a foundation, or on an anchor, is a hash of what the delivered bundle was rendered from besides the
+	// spec: the version, the install namespace and the values of the cluster. A bundle of other inputs is no new rendering.
+	RenderingInputsAnnotation = Prefix + "rendering-inputs"
+)
+
 // Children of a KnativeFleet.
 const (
 	// FleetLabel on a KnativeServing or KnativeEventing names the owning KnativeFleet. The owner reference decides, not the label.

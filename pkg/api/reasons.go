@@ -202,6 +202,17 @@ const (
 	ReasonCheckSettings = "CheckSettings"
 )
 
+// Reasons of RenderingCurrent.
+const (
+	// ReasonRenderingWaits means that the cluster keeps its rendering until its turn; the message names both renderings. The condition
+	// is False.
+	ReasonRenderingWaits = "RenderingWaits"
+	// ReasonRenderingDelivering means that the cluster had its turn, and does not run the rendering yet. The condition is Unknown.
+	ReasonRenderingDelivering = "RenderingDelivering"
+	// ReasonRenderingRuns means that the cluster runs what this manager renders. The condition is True.
+	ReasonRenderingRuns = "RenderingRuns"
+)
+
 // Reasons of Degraded.
 const (
 	// ReasonConfigurationRefused means that the configuration of the add-on yields no manifests; the message says why. The
@@ -294,6 +305,7 @@ func Reasons() map[string][]string {
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady, ReasonPaused}, unknown...),
 		AnnotationsPermitted: {ReasonEscalationNotPermitted, ReasonTargetNotResolved},
 		SettingsEffective:    {ReasonCheckSettings},
+		RenderingCurrent:     {ReasonRenderingWaits, ReasonRenderingDelivering, ReasonRenderingRuns},
 		ValuesResolved:       {ReasonValuesFound, ReasonValueMissing},
 		Degraded:             {ReasonConfigurationRefused, ReasonConfigurationUsable},
 		RemovalHeld: {

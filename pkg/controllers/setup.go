@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -21,6 +22,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
 	"open-cluster-management.io/knative-addon/pkg/controllers/managedclusteraddon"
 	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
+	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
 	"open-cluster-management.io/knative-addon/pkg/controllers/scores"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/metrics"
@@ -45,6 +47,8 @@ type Options struct {
 	// MaxRemoval is the number, or the percentage, of the clusters of a component that may lose the component within an hour
 	// without confirmation.
 	MaxRemoval intstr.IntOrString
+	// RenderingRollout is the strategy by which clusters get a new rendering that no Placement and no KnativeFleet selects.
+	RenderingRollout clusterv1alpha1.RolloutStrategy
 	// Direct configures the delivery to clusters without a work agent, RenderDirect the rendering for these clusters.
 	Direct       Direct
 	RenderDirect render.Options
@@ -105,7 +109,7 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 			return err
 		}
 	}
-	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleet(), s.metrics.Register(ctrlmetrics.Registry))
+	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleets(options.RenderingRollout), s.metrics.Register(ctrlmetrics.Registry))
 }
 
 // addKnative adds the controller of KnativeServings or KnativeEventings.
@@ -182,14 +186,21 @@ func (s *setup) addScores(renderer *render.Renderer) error {
 	return r.SetupWithManager(s.mgr, hub)
 }
 
-func (s *setup) addFleet() error {
+// addFleets adds the controller of KnativeFleets, and the controller of renderings, which reads the selections of KnativeFleets.
+func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) error {
 	hub := s.hub
-	r := &fleet.Reconciler{
+	fleets := &fleet.Reconciler{
 		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
 		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
-	return r.SetupWithManager(s.mgr, hub)
+	renderings := &rendering.Reconciler{
+		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
+		Decisions: hub.PlacementDecisions().Lister(), Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(),
+		Configs: hub.ConfigListers(), Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Selection: fleets.Selection,
+		Default: renderingRollout, WorkClient: hub.Clients.Works, Events: s.eventRecorder(), Clock: clock.RealClock{},
+	}
+	return errors.Join(fleets.SetupWithManager(s.mgr, hub), renderings.SetupWithManager(s.mgr, hub))
 }
 
 func (s *setup) eventRecorder() events.EventRecorder { return s.mgr.GetEventRecorder(eventController) }

@@ -28,6 +28,9 @@ type Bundle struct {
 	// FoundationDigest is the hex SHA-256 over the version and the JSON of the foundation's objects. Changes of the
 	// configuration usually keep this digest.
 	FoundationDigest string
+	// Inputs is a hash of what the bundle was rendered from besides the spec: the requested version, the install namespace and the
+	// values of the cluster. Another bundle with the same spec and the same inputs is another rendering.
+	Inputs string
 	// Foundation holds the Namespace and the CRDs, which outlive the payload.
 	Foundation []Object
 	// Payload holds all other objects in an order of application.

@@ -4,6 +4,8 @@ package render
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -171,8 +173,18 @@ func (j *job) cacheKey() key {
 	}
 }
 
+// inputsHash returns Bundle.Inputs. Managers compare the hashes of other managers: another algorithm delivers every rendering at once.
+func (j *job) inputsHash() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%x", j.install.SpecVersion(), j.install.target, j.install.cluster))
+	return hex.EncodeToString(sum[:inputsBytes])
+}
+
+// inputsBytes is the length of Bundle.Inputs.
+const inputsBytes = 6
+
 func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 	var err error
+	inputs := j.inputsHash()
 	if j.install, err = j.install.expandReferences(); err != nil {
 		return nil, err
 	}
@@ -193,8 +205,12 @@ func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 		stopped: func() error { return context.Cause(ctx) },
 	}
 	b, err := d.buildBundle()
-	if err != nil || !j.restricted {
-		return b, err
+	if err != nil {
+		return nil, err
+	}
+	b.Inputs = inputs
+	if !j.restricted {
+		return b, nil
 	}
 	if err := r.checkBundle(ctx, j, b); err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (r *Reconciler) recordAndDeliver(ctx context.Context, s *scope) (reconcile.
 func (r *Reconciler) gatherDelivery(ctx context.Context, s *scope) (addon.DeliveryInput, error) {
 	in := addon.DeliveryInput{
 		Component: s.component, PausedBy: r.Pauses.PausedBy(s.addon), Detaching: s.isClusterDetaching(),
-		Foundation: s.foundation, Gate: s.gate, Configs: s.addon.Status.ConfigReferences,
+		Foundation: s.foundation, Gate: s.gate, Payloads: s.payloads, Configs: s.addon.Status.ConfigReferences,
 	}
 	var err error
 	if in.Target, err = r.Targets.OfAddOn(s.addon); err != nil {
@@ -159,6 +159,8 @@ func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.Delive
 			return nil // the installation stays as it is
 		}
 		return r.ensureProbe(ctx, s, in.Bundle)
+	case addon.AwaitingTurn:
+		return r.keepRendering(ctx, s, in.Bundle)
 	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
 		return r.ensureInstallation(ctx, s, in.Bundle)
 	}

@@ -132,10 +132,10 @@ func (r *DriftReconciler) repairDrift(ctx context.Context, req reconcile.Request
 	return result, nil
 }
 
-// expectedWorkloads returns the workloads of the bundle. A configuration that yields no bundle leaves the cluster as it is: the
-// payloads then name the workloads.
+// expectedWorkloads returns the workloads of the bundle. A configuration that yields no bundle, and a rendering that waits for its
+// turn, leave the cluster as it is: the payloads then name the workloads.
 func expectedWorkloads(bundle *render.Bundle, payloads []*workv1.ManifestWork) ([]workload.Expected, error) {
-	if bundle != nil {
+	if bundle != nil && !manifestwork.HasOtherRendering(bundle, payloads) {
 		return bundle.Workloads, nil
 	}
 	return manifestwork.KeptWorkloads(payloads)

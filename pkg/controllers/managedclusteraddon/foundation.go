@@ -33,6 +33,7 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	if jobs := strings.Join(s.finishedJobs(bundle), ","); jobs != s.annotationOfFoundation(api.FinishedJobsAnnotation) {
 		want.Annotations[api.FinishedJobsAnnotation] = jobs
 	}
+	want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
 	// A version that was delivered and never seen to run counts as the start of the next step.
 	if delivered := s.annotationOfFoundation(api.VersionAnnotation); delivered != "" && delivered != bundle.Version && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		want.Annotations[api.RunningVersionAnnotation] = delivered

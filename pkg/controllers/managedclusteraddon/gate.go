@@ -40,13 +40,21 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
 		return err
 	}
-	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !manifestwork.Runs(bundle, s.foundation, s.payloads) {
+	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !s.runsPayload(bundle) {
 		return nil
 	}
 	if a, err := r.AddOns.ManagedClusterAddOns(s.namespace).Get(s.addon.Name); err != nil || a.ResourceVersion != s.addon.ResourceVersion {
 		return client.IgnoreNotFound(err) // OCM may want another configuration, and an event follows
 	}
 	return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) { delete(gate.Labels, addonv1beta1.AddonLabelKey) })
+}
+
+// runsPayload reports whether the cluster runs its payload, which may be another rendering than the bundle.
+func (s *scope) runsPayload(bundle *render.Bundle) bool {
+	if manifestwork.HasOtherRendering(bundle, s.payloads) {
+		return manifestwork.RunningVersion(s.component, s.payloads) != ""
+	}
+	return manifestwork.Runs(bundle, s.foundation, s.payloads)
 }
 
 // ensureGateConfigs makes a closed gate name the delivered configuration. OCM reports the first outdated work, in no order: with

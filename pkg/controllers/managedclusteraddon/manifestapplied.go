@@ -46,7 +46,7 @@ func determineManifestApplied(s *scope, in addon.DeliveryInput, decision addon.D
 		}
 	case addon.Rendering, addon.Detaching:
 		return nil
-	case addon.Probing, addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
+	case addon.Probing, addon.AwaitingTurn, addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
 	}
 	if refusals := s.listRefusals(); len(refusals) > 0 {
 		return say(metav1.ConditionFalse, addonv1beta1.AddonManifestAppliedReasonManifestsApplyFailed, message.ListClauses(refusals, maxRefusals))
@@ -68,7 +68,7 @@ func determineManifestApplied(s *scope, in addon.DeliveryInput, decision addon.D
 // awaitedReport names the next event before the works tell whether the manifests are applied; empty when the manifests are applied.
 func (s *scope) awaitedReport(in addon.DeliveryInput, decision addon.DeliveryDecision, isDelivered bool) string {
 	switch {
-	case decision.State == addon.Paused:
+	case decision.State == addon.Paused, decision.State == addon.AwaitingTurn:
 	case decision.Message != "":
 		return decision.Message
 	case !isDelivered || !manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation):

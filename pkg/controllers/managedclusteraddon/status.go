@@ -40,12 +40,17 @@ func (r *Reconciler) reportDelivery(ctx context.Context, s *scope, in addon.Deli
 	if !target.Resolved() {
 		conditions[0].Status, conditions[0].Reason, conditions[0].Message = metav1.ConditionFalse, target.Reason, target.Message
 	}
-	available, err := determineAvailable(s, in.Bundle)
+	bundle := in.Bundle
+	if decision.State == addon.AwaitingTurn {
+		bundle = nil // the payloads describe the rendering of the cluster
+	}
+	available, err := determineAvailable(s, bundle)
 	if err != nil {
 		return err
 	}
 	for _, c := range []*metav1.Condition{
 		available, determineManifestApplied(s, in, decision), determineDegraded(s, fault), determineValuesResolved(s, fault),
+		determineRendering(s, in, decision),
 	} {
 		if c != nil {
 			conditions = append(conditions, *c)

@@ -52,6 +52,13 @@ func ownedBy(addon *addonv1beta1.ManagedClusterAddOn) []metav1.OwnerReference {
 	}}
 }
 
+// OwnedBy returns the work with the add-on as its only owner.
+func OwnedBy(w *workv1.ManifestWork, addon *addonv1beta1.ManagedClusterAddOn) *workv1.ManifestWork {
+	out := w.DeepCopy()
+	out.OwnerReferences = ownedBy(addon)
+	return out
+}
+
 func foundationMeta(c api.Component, addon *addonv1beta1.ManagedClusterAddOn) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: FoundationName(c), Namespace: addon.Namespace, Labels: map[string]string{api.FoundationLabel: string(c)},

@@ -4,7 +4,6 @@ package manifestwork
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -93,7 +92,7 @@ func bundleMark(b *render.Bundle) *unstructured.Unstructured {
 }
 
 func markName(b *render.Bundle) string {
-	return fmt.Sprintf("%s%.12s", markPrefix(b.Component), b.Digest)
+	return markPrefix(b.Component) + RenderingName(b)
 }
 
 func markPrefix(c api.Component) string { return c.AddOnName() + "-bundle-" }

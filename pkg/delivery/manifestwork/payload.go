@@ -26,6 +26,15 @@ func Payload(b *render.Bundle, foundation *workv1.ManifestWork) []runtime.Object
 	return append(out, bundleMark(b))
 }
 
+// PayloadObjects returns the JSON of the objects of Payload without the mark of the bundle.
+func PayloadObjects(b *render.Bundle, foundation *workv1.ManifestWork) [][]byte {
+	var out [][]byte
+	for o := range payloadObjects(b, foundation) {
+		out = append(out, o.JSON)
+	}
+	return out
+}
+
 // payloadObjects returns the objects outside the foundation, without the Jobs that the foundation records as finished and
 // removed. The webhook configurations ignore failures if the foundation says so.
 func payloadObjects(b *render.Bundle, foundation *workv1.ManifestWork) iter.Seq[render.Object] {

@@ -1,0 +1,55 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"context"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// keepRendering leaves the manifests of all works as the manifests are until the turn of the cluster. Owners and the gate follow the
+// add-on as usual: OCM completes the configuration, which the cluster runs.
+func (r *Reconciler) keepRendering(ctx context.Context, s *scope, bundle *render.Bundle) error {
+	if err := r.ensureFinalizer(ctx, s); err != nil {
+		return err
+	}
+	if owners := s.foundation.OwnerReferences; len(owners) != 1 || owners[0].UID != s.addon.UID {
+		return r.updateWork(ctx, manifestwork.OwnedBy(s.foundation, s.addon))
+	}
+	if err := r.reconcileGate(ctx, s, bundle); err != nil {
+		return err
+	}
+	r.Trigger(s.addon.Namespace, s.addon.Name)
+	return nil
+}
+
+// determineRendering returns the condition RenderingCurrent; nil leaves the condition unchanged. An add-on that never waited for its
+// turn never gets the condition.
+func determineRendering(s *scope, in addon.DeliveryInput, decision addon.DeliveryDecision) *metav1.Condition {
+	say := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+		return &metav1.Condition{Type: api.RenderingCurrent, Status: status, Reason: reason, Message: message}
+	}
+	last := apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RenderingCurrent)
+	switch decision.State {
+	case addon.AwaitingTurn:
+		return say(metav1.ConditionFalse, decision.Reason, decision.Message)
+	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
+		if last == nil || last.Status == metav1.ConditionTrue {
+			return nil
+		}
+	default:
+		return nil
+	}
+	name := manifestwork.RenderingName(in.Bundle)
+	if decision.State == addon.Deliverable && manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation) && manifestwork.Runs(in.Bundle, s.foundation, s.payloads) {
+		return say(metav1.ConditionTrue, api.ReasonRenderingRuns, "the cluster runs rendering "+name)
+	}
+	return say(metav1.ConditionUnknown, api.ReasonRenderingDelivering, "rendering "+name+" is being delivered")
+}

@@ -1,0 +1,91 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// renderedAnew returns a cluster that has a bundle, and whose configuration this manager renders differently, with the CRDs.
+func renderedAnew(t *testing.T, closed bool) *fakeHub {
+	t.Helper()
+	h := delivered(t, 1).gated(t, "h1", closed)
+	h.bundles = func() (*render.Bundle, error) {
+		b, err := rolling()
+		b.Digest, b.FoundationDigest = "d2", "f2"
+		return b, err
+	}
+	return h
+}
+
+func (h *fakeHub) foundation() *workv1.ManifestWork {
+	return h.works[slices.IndexFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == manifestwork.FoundationName(api.Serving) })]
+}
+
+// TestRenderingWaits holds that a new rendering changes no work before the turn of the cluster.
+func TestRenderingWaits(t *testing.T) {
+	h := renderedAnew(t, false)
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{patchStatus}, h.actions); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	c := apimeta.FindStatusCondition(h.stored.Status.Conditions, api.RenderingCurrent)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonRenderingWaits || !strings.Contains(c.Message, "d1") || !strings.Contains(c.Message, "d2") {
+		t.Errorf("condition RenderingCurrent is %+v", c)
+	}
+}
+
+// TestGateOpensDuringTheWait holds that OCM completes the configuration that the cluster runs.
+func TestGateOpensDuringTheWait(t *testing.T) {
+	h := renderedAnew(t, true)
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if want := "patch manifestworks/" + manifestwork.GateName(api.Serving); !slices.ContainsFunc(h.actions, func(a string) bool { return strings.HasPrefix(a, want) }) {
+		t.Errorf("the gate stays closed: requests are %v", h.actions)
+	}
+	if slices.Contains(h.actions, updateFoundation) {
+		t.Errorf("the foundation is written: requests are %v", h.actions)
+	}
+}
+
+// TestRenderingIsDelivered holds that the turn delivers the foundation, and what the condition says until the cluster runs the rendering.
+func TestRenderingIsDelivered(t *testing.T) {
+	h := renderedAnew(t, false)
+	h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
+	apimeta.SetStatusCondition(&h.addOn.Status.Conditions, metav1.Condition{
+		Type: api.RenderingCurrent, Status: metav1.ConditionFalse, Reason: api.ReasonRenderingWaits, Message: "waits",
+	})
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(h.actions, updateFoundation) {
+		t.Errorf("the foundation is not written: requests are %v", h.actions)
+	}
+	if c := apimeta.FindStatusCondition(h.stored.Status.Conditions, api.RenderingCurrent); c == nil || c.Status != metav1.ConditionUnknown {
+		t.Errorf("condition RenderingCurrent is %+v before the cluster runs the rendering", c)
+	}
+
+	done := delivered(t, 1).gated(t, "h1", false)
+	done.addOn.Status.Conditions = append(done.addOn.Status.Conditions, metav1.Condition{Type: api.RenderingCurrent, Status: metav1.ConditionUnknown})
+	if err := done.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if c := apimeta.FindStatusCondition(done.stored.Status.Conditions, api.RenderingCurrent); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("condition RenderingCurrent is %+v when the cluster runs the rendering", c)
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rendering
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+)
+
+// Reconciler gives the turn to the clusters of a component. A request names a ClusterManagementAddOn.
+type Reconciler struct {
+	AddOns      addonlisters.ManagedClusterAddOnLister
+	Definitions addonlisters.ClusterManagementAddOnLister
+	Clusters    clusterlisters.ManagedClusterLister
+	Decisions   clusterlistersv1beta1.PlacementDecisionLister
+	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
+	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
+	Configs     map[api.Component]cache.GenericLister
+	Bundles     addon.Bundles
+	Targets     addon.Targets
+	Pauses      addon.Pauses
+	// Selection returns the selection of a KnativeFleet. A fleet.Reconciler implements it.
+	Selection func(types.NamespacedName) (*rollout.Selection, error)
+	// Default is the strategy of clusters that no Placement of a ClusterManagementAddOn and no KnativeFleet selects.
+	Default    clusterv1alpha1.RolloutStrategy
+	WorkClient workclient.Interface
+	Events     events.EventRecorder
+	Clock      clock.PassiveClock
+
+	stops stops
+}
+
+const (
+	// waitingRetry is the time until the next pass while a cluster waits for its turn: Placements, KnativeFleets and annotations may
+	// change without an event of an add-on.
+	waitingRetry = 5 * time.Second
+	// pendingRetry is the time until the next pass while a bundle is being rendered.
+	pendingRetry = time.Second
+)
+
+// Reconcile gives the turn to the clusters whose turn has come.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	component := api.Component(req.Name)
+	addOns, waiting, err := r.listAddOns(component)
+	if err != nil || !waiting {
+		return reconcile.Result{}, err
+	}
+	rollouts, err := r.gatherRollouts(ctx, component, addOns)
+	if isPending(err) {
+		return reconcile.Result{RequeueAfter: pendingRetry}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	next := waitingRetry
+	for _, key := range slices.Sorted(maps.Keys(rollouts)) {
+		recheck, err := r.continueRollout(ctx, rollouts[key])
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if recheck > 0 {
+			next = min(next, recheck)
+		}
+	}
+	return reconcile.Result{RequeueAfter: next}, nil
+}
+
+// continueRollout gives the turn to the next clusters of one rollout, and returns the time until the plan may change without an event.
+func (r *Reconciler) continueRollout(ctx context.Context, o *clusterRollout) (time.Duration, error) {
+	clusters := make([]rollout.Cluster, 0, len(o.members))
+	for _, m := range o.members {
+		clusters = append(clusters, m.Cluster)
+	}
+	plan, err := rollout.Determine(o.strategy, clusters)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "no cluster gets a new rendering by this rollout strategy", "rollout", o.key)
+		plan.Update = nil
+	}
+	for _, m := range o.members {
+		if m.Phase != rollout.Waiting || !m.immediate && !plan.Update.Has(m.Name) {
+			continue
+		}
+		if err := r.giveTurn(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	r.reportStop(o, plan)
+	return plan.Recheck, nil
+}

@@ -1,0 +1,146 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rendering
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+)
+
+// member is a cluster of a rollout.
+type member struct {
+	rollout.Cluster
+
+	addOn      *addonv1beta1.ManagedClusterAddOn
+	foundation *workv1.ManifestWork
+	// rendering names the rendering that the cluster should get; empty when the cluster takes no part in the rollout.
+	rendering string
+	// immediate reports that an administrator gives the turn at once.
+	immediate bool
+}
+
+// listAddOns returns the add-ons of the component that are not being deleted, and whether a cluster waits for its turn.
+func (r *Reconciler) listAddOns(component api.Component) (addOns []*addonv1beta1.ManagedClusterAddOn, waiting bool, err error) {
+	all, err := r.AddOns.List(labels.Everything())
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
+	}
+	addOns = slices.DeleteFunc(all, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		return a.Name != component.AddOnName() || a.DeletionTimestamp != nil
+	})
+	slices.SortFunc(addOns, func(a, b *addonv1beta1.ManagedClusterAddOn) int { return strings.Compare(a.Namespace, b.Namespace) })
+	return addOns, slices.ContainsFunc(addOns, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		return apimeta.IsStatusConditionFalse(a.Status.Conditions, api.RenderingCurrent)
+	}), nil
+}
+
+// readMember returns the state of one cluster. A cluster that is paused, unresolved or without a bundle is skipped: nothing is written
+// to the cluster, whatever the rollout decides.
+func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn) (*member, error) {
+	m := &member{addOn: a, Cluster: rollout.Cluster{Name: a.Namespace, Phase: rollout.Skipped}}
+	target, err := r.Targets.OfAddOn(a)
+	if err != nil || target.Target == nil || r.Pauses.PausedBy(a) != "" {
+		return m, err
+	}
+	bundle, fault, err := addon.DetermineBundle(ctx, r.Bundles, a)
+	if err != nil || addon.IsRendering(fault) {
+		return nil, pendingOr(err)
+	}
+	if fault != nil {
+		return m, nil //nolint:nilerr // the fault is a state of the configuration, which the add-on reports
+	}
+	component := api.Component(a.Name)
+	payloads, err := r.Payloads.ManifestWorks(a.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: a.Name}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", a.Name, a.Namespace, err)
+	}
+	if m.foundation, err = r.findFoundation(component, a.Namespace); err != nil || m.foundation == nil {
+		return m, err
+	}
+	m.rendering = manifestwork.RenderingName(bundle)
+	if manifestwork.AwaitsTurn(bundle, m.foundation, payloads, agentdeploy.ConfigsToMap(a.Status.ConfigReferences)) {
+		if r.isClusterAvailable(a.Namespace) {
+			m.Phase = rollout.Waiting
+		}
+		return m, nil
+	}
+	m.Phase, m.Since = phaseOf(a.Status.Conditions, r.Clock.Now())
+	return m, nil
+}
+
+// phaseOf returns the phase of a cluster that does not wait. A cluster that never waited takes no part in the rollout.
+func phaseOf(conditions []metav1.Condition, now time.Time) (rollout.Phase, time.Time) {
+	c := apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
+	available := apimeta.FindStatusCondition(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
+	switch {
+	case c == nil:
+		return rollout.Skipped, time.Time{}
+	case c.Status == metav1.ConditionFalse: // the turn was given a moment ago
+		return rollout.Progressing, now
+	case c.Status == metav1.ConditionUnknown:
+		return rollout.Progressing, c.LastTransitionTime.Time
+	case available != nil && available.Status == metav1.ConditionFalse:
+		if available.LastTransitionTime.After(c.LastTransitionTime.Time) {
+			return rollout.Progressing, available.LastTransitionTime.Time
+		}
+		return rollout.Progressing, c.LastTransitionTime.Time
+	}
+	return rollout.Succeeded, c.LastTransitionTime.Time
+}
+
+func (r *Reconciler) findFoundation(component api.Component, cluster string) (*workv1.ManifestWork, error) {
+	works, err := r.Foundations.ManifestWorks(cluster).List(labels.SelectorFromSet(labels.Set{api.FoundationLabel: string(component)}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", component, cluster, err)
+	}
+	for _, w := range works {
+		if w.Name == manifestwork.FoundationName(component) {
+			return w, nil
+		}
+	}
+	return nil, nil
+}
+
+func (r *Reconciler) isClusterAvailable(name string) bool {
+	cluster, err := r.Clusters.Get(name)
+	return err == nil && apimeta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
+}
+
+// giveTurn records on the foundation that the cluster may get its rendering. A restarted manager reads the record.
+func (r *Reconciler) giveTurn(ctx context.Context, m *member) error {
+	log.FromContext(ctx).Info("a cluster gets a new rendering", "cluster", m.Name, "rendering", m.rendering)
+	_, err := hub.Patch(ctx, r.WorkClient.WorkV1().ManifestWorks(m.Name), m.foundation, func(w *workv1.ManifestWork) {
+		metav1.SetMetaDataAnnotation(&w.ObjectMeta, api.RenderingTurnAnnotation, m.rendering)
+	})
+	return err
+}
+
+func isPending(err error) bool { return render.IsPending(err) }
+
+// pendingOr returns the error, or else the error of a bundle that is being rendered.
+func pendingOr(err error) error {
+	if err != nil {
+		return err
+	}
+	return &render.Error{Reason: render.ReasonPending, Message: "a bundle is being rendered"}
+}

@@ -1,0 +1,191 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rendering
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+)
+
+func TestParseStrategy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text    string
+		refused bool
+	}{
+		"a strategy of OCM":  {text: `{"type":"Progressive","progressive":{"maxConcurrency":"25%","progressDeadline":"10m"}}`},
+		"all at once":        {text: `{"type":"All"}`},
+		"an unknown field":   {text: `{"type":"All","waves":3}`, refused: true},
+		"an unknown type":    {text: `{"type":"Slow"}`, refused: true},
+		"a bad deadline":     {text: `{"type":"Progressive","progressive":{"progressDeadline":"soon"}}`, refused: true},
+		"a bad concurrency":  {text: `{"type":"Progressive","progressive":{"maxConcurrency":"many"}}`, refused: true},
+		"not even an object": {text: `25%`, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseStrategy(tc.text); (err != nil) != tc.refused {
+				t.Errorf("the error is %v, want an error: %t", err, tc.refused)
+			}
+		})
+	}
+}
+
+// TestPhaseOf holds which clusters count for a rollout after their turn.
+func TestPhaseOf(t *testing.T) {
+	now := time.Unix(2000, 0)
+	condition := func(kind string, status metav1.ConditionStatus, at int64) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(time.Unix(at, 0))}
+	}
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		want       rollout.Phase
+		since      time.Time
+	}{
+		"a cluster that never waited": {
+			conditions: []metav1.Condition{condition(addonv1beta1.ManagedClusterAddOnConditionAvailable, metav1.ConditionFalse, 10)}, want: rollout.Skipped,
+		},
+		"the turn was given a moment ago": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionFalse, 10)}, want: rollout.Progressing, since: now,
+		},
+		"the rendering is being delivered": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionUnknown, 10)}, want: rollout.Progressing, since: time.Unix(10, 0),
+		},
+		"the cluster runs the rendering": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionTrue, 10)}, want: rollout.Succeeded, since: time.Unix(10, 0),
+		},
+		"the cluster fails after the rendering ran": {
+			conditions: []metav1.Condition{
+				condition(api.RenderingCurrent, metav1.ConditionTrue, 10), condition(addonv1beta1.ManagedClusterAddOnConditionAvailable, metav1.ConditionFalse, 20),
+			}, want: rollout.Progressing, since: time.Unix(20, 0),
+		},
+		"the cluster failed before the rendering ran": {
+			conditions: []metav1.Condition{
+				condition(api.RenderingCurrent, metav1.ConditionTrue, 10), condition(addonv1beta1.ManagedClusterAddOnConditionAvailable, metav1.ConditionFalse, 5),
+			}, want: rollout.Progressing, since: time.Unix(10, 0),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, since := phaseOf(tc.conditions, now)
+			if got != tc.want || !since.Equal(tc.since) {
+				t.Errorf("the phase is %d since %s, want %d since %s", got, since, tc.want, tc.since)
+			}
+		})
+	}
+}
+
+// testConfig returns KnativeServing fleet/default.
+func testConfig(owner string, annotations map[string]string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(api.Serving.Resource().GroupVersion().WithKind(api.Serving.Kind()))
+	u.SetNamespace("fleet")
+	u.SetName("default")
+	u.SetAnnotations(annotations)
+	if owner != "" {
+		u.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: fleetv1alpha1.Group + "/" + fleetv1alpha1.Version, Kind: fleetv1alpha1.Kind, Name: owner, UID: "f", Controller: new(true),
+		}})
+	}
+	return u
+}
+
+func listerOf(t *testing.T, o runtime.Object) cache.GenericLister {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if err := indexer.Add(o); err != nil {
+		t.Fatal(err)
+	}
+	return cache.NewGenericLister(indexer, schema.GroupResource{Resource: "knativeservings"})
+}
+
+// TestRolloutOf holds which strategy applies to a cluster, and which annotations give the turn at once.
+func TestRolloutOf(t *testing.T) {
+	immediate := map[string]string{api.RenderingAnnotation: api.RenderingImmediate}
+	group := sdkv1beta1.GroupKey{GroupName: "canaries"}
+	selected := []placement{{key: "Placement fleet/all", groups: map[string]sdkv1beta1.GroupKey{"cluster1": group}}}
+	web := &rollout.Selection{Groups: map[string]sdkv1beta1.GroupKey{"cluster1": {GroupName: "north"}}}
+	for name, tc := range map[string]struct {
+		config     *unstructured.Unstructured
+		placements []placement
+		definition map[string]string
+		selection  *rollout.Selection
+		key, group string
+		immediate  bool
+	}{
+		"no Placement selects the cluster":         {config: testConfig("", nil), key: "default"},
+		"a Placement selects the cluster":          {config: testConfig("", nil), placements: selected, key: "Placement fleet/all", group: "canaries"},
+		"a KnativeFleet owns the resource":         {config: testConfig("web", nil), placements: selected, selection: web, key: "KnativeFleet fleet/web", group: "north"},
+		"a KnativeFleet that cannot be followed":   {config: testConfig("web", nil), key: "default"},
+		"the resource has the annotation":          {config: testConfig("", immediate), key: "default", immediate: true},
+		"the ClusterManagementAddOn has it":        {config: testConfig("", nil), definition: immediate, key: "default", immediate: true},
+		"the KnativeFleet has the annotation":      {config: testConfig("web", nil), selection: &rollout.Selection{Annotations: immediate}, key: "KnativeFleet fleet/web", immediate: true},
+		"another value of the annotation is no go": {config: testConfig("", map[string]string{api.RenderingAnnotation: "true"}), key: "default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{
+				Configs:   map[api.Component]cache.GenericLister{api.Serving: listerOf(t, tc.config)},
+				Selection: func(types.NamespacedName) (*rollout.Selection, error) { return tc.selection, nil },
+			}
+			g := &gatherer{
+				Reconciler: r, component: api.Serving, placements: tc.placements, fleets: map[types.NamespacedName]*rollout.Selection{},
+				definition: &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Annotations: tc.definition}},
+			}
+			m := &member{addOn: testAddOn("cluster1"), Cluster: rollout.Cluster{Name: "cluster1"}}
+			of, err := g.rolloutOf(m)
+			if err != nil || of.key != tc.key || m.Group.GroupName != tc.group || m.immediate != tc.immediate {
+				t.Errorf("the rollout is %+v, the member %+v, the error %v", of, m, err)
+			}
+		})
+	}
+}
+
+func testAddOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
+	config := addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "default"}
+	resource := addonv1beta1.ConfigGroupResource{Group: api.Serving.Resource().Group, Resource: api.Serving.Resource().Resource}
+	return &addonv1beta1.ManagedClusterAddOn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: api.Serving.AddOnName()},
+		Spec:       addonv1beta1.ManagedClusterAddOnSpec{Configs: []addonv1beta1.AddOnConfig{{ConfigGroupResource: resource, ConfigReferent: config}}},
+		Status: addonv1beta1.ManagedClusterAddOnStatus{ConfigReferences: []addonv1beta1.ConfigReference{{
+			ConfigGroupResource: resource, DesiredConfig: &addonv1beta1.ConfigSpecHash{ConfigReferent: config, SpecHash: "h1"},
+		}}},
+	}
+}
+
+// TestStopIsReportedOnce holds that one Event reports a stop, with the failed clusters.
+func TestStopIsReportedOnce(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Events: recorder}
+	o := &clusterRollout{key: "default", definition: &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}}
+	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+		RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m"},
+	}}
+	failed := rollout.Cluster{Name: "cluster1", Phase: rollout.Progressing, Since: time.Unix(0, 0)}
+	waiting := rollout.Cluster{Name: "cluster2", Phase: rollout.Waiting}
+	plan, err := rollout.Determine(strategy, []rollout.Cluster{failed, waiting})
+	if err != nil || plan.Update.Len() > 0 || !plan.Stopped || !plan.TimedOut.Has("cluster1") {
+		t.Fatalf("the plan is %+v, the error %v", plan, err)
+	}
+	r.reportStop(o, plan)
+	r.reportStop(o, plan)
+	if n := len(recorder.Events); n != 1 {
+		t.Fatalf("there are %d Events, want 1", n)
+	}
+	r.reportStop(o, rollout.Plan{})
+	r.reportStop(o, plan)
+	if n := len(recorder.Events); n != 2 {
+		t.Errorf("there are %d Events after another stop, want 2", n)
+	}
+}

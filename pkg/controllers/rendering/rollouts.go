@@ -1,0 +1,203 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rendering
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+)
+
+// clusterRollout is the rollout of renderings to the clusters of one strategy.
+type clusterRollout struct {
+	// key names the object that has the strategy.
+	key        string
+	definition *addonv1beta1.ClusterManagementAddOn
+	strategy   clusterv1alpha1.RolloutStrategy
+	members    []*member
+}
+
+// gatherer finds the rollouts of the clusters of a component.
+type gatherer struct {
+	*Reconciler
+	component  api.Component
+	definition *addonv1beta1.ClusterManagementAddOn
+	placements []placement
+	fleets     map[types.NamespacedName]*rollout.Selection
+}
+
+// placement is a Placement of a ClusterManagementAddOn, with the groups of the clusters that the Placement selects.
+type placement struct {
+	key      string
+	strategy clusterv1alpha1.RolloutStrategy
+	groups   map[string]sdkv1beta1.GroupKey
+}
+
+// gatherRollouts returns the rollouts of the component by key. An add-on belongs to one rollout: that of the KnativeFleet that owns its
+// configuration, else that of the first Placement that selects the cluster, else the default.
+func (r *Reconciler) gatherRollouts(ctx context.Context, component api.Component, addOns []*addonv1beta1.ManagedClusterAddOn) (map[string]*clusterRollout, error) {
+	g := &gatherer{Reconciler: r, component: component, fleets: map[types.NamespacedName]*rollout.Selection{}}
+	if err := g.readPlacements(); err != nil {
+		return nil, err
+	}
+	out := map[string]*clusterRollout{}
+	for _, a := range addOns {
+		m, err := r.readMember(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		of, err := g.rolloutOf(m)
+		if err != nil {
+			return nil, err
+		}
+		if out[of.key] == nil {
+			of.definition = g.definition
+			out[of.key] = of
+		}
+		out[of.key].members = append(out[of.key].members, m)
+	}
+	return out, nil
+}
+
+func (g *gatherer) readPlacements() error {
+	definition, err := g.Definitions.Get(g.component.AddOnName())
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", g.component, err)
+	}
+	g.definition = definition
+	for _, p := range definition.Spec.InstallStrategy.Placements {
+		decisions, err := g.Decisions.PlacementDecisions(p.Namespace).List(labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: p.Name}))
+		if err != nil {
+			return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
+		}
+		of := placement{key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{}}
+		for _, d := range decisions {
+			index, _ := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32) // OCM writes the label
+			for _, decided := range d.Status.Decisions {
+				of.groups[decided.ClusterName] = sdkv1beta1.GroupKey{GroupName: d.Labels[clusterv1beta1.DecisionGroupNameLabel], GroupIndex: int32(index)}
+			}
+		}
+		g.placements = append(g.placements, of)
+	}
+	return nil
+}
+
+// rolloutOf returns the rollout of a cluster without members, and sets the group of the cluster and whether the turn comes at once.
+func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
+	m.immediate = isImmediate(m.addOn.Annotations) || g.definition != nil && isImmediate(g.definition.Annotations)
+	config, err := g.readConfig(m.addOn)
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		m.immediate = m.immediate || isImmediate(config.GetAnnotations())
+		name, selection, err := g.readFleet(config)
+		if err != nil {
+			return nil, err
+		}
+		if selection != nil {
+			m.immediate = m.immediate || isImmediate(selection.Annotations)
+			m.Group = selection.Groups[m.Name]
+			return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy}, nil
+		}
+	}
+	for _, p := range g.placements {
+		if group, selected := p.groups[m.Name]; selected {
+			m.Group = group
+			return &clusterRollout{key: p.key, strategy: p.strategy}, nil
+		}
+	}
+	return &clusterRollout{key: "default", strategy: g.Default}, nil
+}
+
+func (g *gatherer) readConfig(a *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {
+	name, ok := revision.ConfigOf(a)
+	if !ok {
+		return nil, nil
+	}
+	return revision.Live(g.Configs[g.component], g.component, name)
+}
+
+// readFleet returns the KnativeFleet that owns a resource; nil without an owner, or when the KnativeFleet cannot be followed.
+func (g *gatherer) readFleet(config *unstructured.Unstructured) (types.NamespacedName, *rollout.Selection, error) {
+	owner := metav1.GetControllerOf(config)
+	if owner == nil || owner.Kind != fleetv1alpha1.Kind {
+		return types.NamespacedName{}, nil, nil
+	}
+	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: owner.Name}
+	if selection, known := g.fleets[name]; known {
+		return name, selection, nil
+	}
+	selection, err := g.Selection(name)
+	if err != nil {
+		return name, nil, err
+	}
+	g.fleets[name] = selection
+	return name, selection, nil
+}
+
+func isImmediate(annotations map[string]string) bool {
+	return annotations[api.RenderingAnnotation] == api.RenderingImmediate
+}
+
+// stops holds the stopped rollouts, so that one Event reports a stop. A restarted manager reports the stop again.
+type stops struct {
+	sync.Mutex
+	stopped map[string]bool
+}
+
+// maxNamed is the number of clusters that an Event names.
+const maxNamed = 5
+
+// reportStop emits an Event when failed clusters stop a rollout.
+func (r *Reconciler) reportStop(o *clusterRollout, plan rollout.Plan) {
+	key := o.key
+	if o.definition != nil {
+		key = o.definition.Name + " " + key
+	}
+	r.stops.Lock()
+	defer r.stops.Unlock()
+	isStopped := plan.Stopped || plan.TimedOut.Len() > 0 && plan.Update.Len() == 0
+	if r.stops.stopped == nil {
+		r.stops.stopped = map[string]bool{}
+	}
+	was := r.stops.stopped[key]
+	r.stops.stopped[key] = isStopped
+	if !isStopped || was || o.definition == nil {
+		return
+	}
+	failed := slices.Sorted(func(yield func(string) bool) {
+		for name := range plan.TimedOut {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	r.Events.Eventf(o.definition, nil, corev1.EventTypeWarning, "RenderingStopped", "Report", "%s", message.Shorten(fmt.Sprintf(
+		"The new rendering stops for the clusters of %s: %s do not run the rendering within progressDeadline", o.key,
+		strings.Join(failed[:min(len(failed), maxNamed)], ", ")), message.MaxNote))
+}

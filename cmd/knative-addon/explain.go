@@ -22,7 +22,7 @@ const explainExample = `  # Print what a reason means, and what to do:
 
 func newExplainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain [REASON]", Args: cobra.MaximumNArgs(1),
+		Use: "explain [REASON]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeReasons,
 		Short:   "Explain a reason of a condition or of an Event",
 		Long:    "Prints what a reason of a condition or of an Event means, and what to do, from the documentation of this version. Sends no request.",
 		Example: explainExample,

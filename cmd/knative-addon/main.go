@@ -15,16 +15,24 @@ import (
 var version = "devel"
 
 func main() {
+	name := invokedName(os.Args[0])
+	cmd := newRootCommand(name)
+	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(exitCodeOf(err))
+	}
+}
+
+// newRootCommand returns the program under a name.
+func newRootCommand(name string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "knative-addon", Short: "Knative Serving and Eventing on a fleet of clusters", Version: version,
+		Use: programName, Short: "Knative Serving and Eventing on a fleet of clusters", Version: version,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddCommand(newManagerCommand(), newLocalInstallsCommand(), newRenderCommand(), newRBACCommand(), newImagesCommand(), newVersionsCommand(),
 		newRegisterCommand(), newUnregisterCommand(), newUninstallCheckCommand(), newReleaseCommand(), newInstallCheckCommand(), newCopyFilesCommand(),
-		newStatusCommand(), newWaitCommand(), newExplainCommand(), newTreeCommand(), newPauseCommand(),
+		newStatusCommand(), newWaitCommand(), newExplainCommand(), newTreeCommand(), newDiffCommand(), newBundleCommand(), newDashboardCommand(), newPauseCommand(),
 		newResumeCommand(), newRollbackCommand(), newRemovalCommand())
-	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintf(os.Stderr, "knative-addon: %v\n", err)
-		os.Exit(exitCodeOf(err))
-	}
+	applyName(cmd, name)
+	return cmd
 }

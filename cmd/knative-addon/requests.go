@@ -30,6 +30,8 @@ func (c *requestCommand) add(cmd *cobra.Command) *cobra.Command {
 	c.hubFlags.add(cmd, "namespace of the object; the cluster for a ManagedClusterAddOn")
 	cmd.Flags().StringVar(&c.dryRun, "dry-run", string(installations.DryRunNone),
 		"none writes; client reads the object and writes nothing; server has the API server check the write without storing it")
+	cmd.ValidArgsFunction = c.completeObjects
+	registerFlagValues(cmd, "dry-run", string(installations.DryRunNone), string(installations.DryRunClient), string(installations.DryRunServer))
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = string(installations.DryRunClient)
 	return cmd
 }

@@ -50,9 +50,11 @@ func newStatusCommand() *cobra.Command {
 		},
 	}
 	c.add(cmd)
+	cmd.ValidArgsFunction = c.completeClustersAndResources
 	flags := cmd.Flags()
 	flags.BoolVar(&c.notReady, "not-ready", false, "list only installations that are not ready")
 	flags.StringVarP(&c.output, "output", "o", "", "format: empty for a table, wide, json or yaml; with --watch, json prints one object a line")
+	registerFlagValues(cmd, "output", "wide", "json", "yaml")
 	flags.BoolVarP(&c.watch, "watch", "w", false, "after the list, print a line for each change")
 	return cmd
 }

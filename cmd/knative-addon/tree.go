@@ -32,6 +32,7 @@ func newTreeCommand() *cobra.Command {
 			return f.runTree(cmd, args)
 		},
 	}
+	cmd.ValidArgsFunction = f.completeTree
 	f.add(cmd, "list only objects of this namespace; empty means all namespaces")
 	return cmd
 }

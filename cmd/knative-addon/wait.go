@@ -66,8 +66,10 @@ func newWaitCommand() *cobra.Command {
 		},
 	}
 	c.add(cmd)
+	cmd.ValidArgsFunction = c.completeClustersAndResources
 	flags := cmd.Flags()
 	flags.StringVar(&c.goal, "for", string(installations.GoalReady), "goal of the wait: ready or removed")
+	registerFlagValues(cmd, "for", string(installations.GoalReady), string(installations.GoalRemoved))
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Minute, "time after which the wait ends")
 	return cmd
 }

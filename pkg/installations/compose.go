@@ -88,7 +88,7 @@ func Compose(objects Objects) []Installation {
 // complete than the conditions of the add-on, unless the add-on is being deleted.
 func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Installation {
 	component := api.Component(addOn.Name)
-	key, known := resourceKey{component, configOf(addOn)}, false
+	key, known := resourceKey{component, ConfigOf(addOn)}, false
 	var config resource
 	if key.name.Name != "" {
 		config, known = c.resources[key]
@@ -151,8 +151,8 @@ func (c *composer) composeResource(key resourceKey, r resource) Installation {
 	return out
 }
 
-// configOf returns the resource that configures the add-on: the configuration that OCM assigned, or the add-on's own before.
-func configOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName {
+// ConfigOf returns the resource that configures the add-on: the configuration that OCM assigned, or the add-on's own before.
+func ConfigOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName {
 	if name, assigned := revision.ConfigOf(addOn); assigned {
 		return name
 	}

@@ -171,6 +171,22 @@ func (h *Hub) listSource(ctx context.Context, s source) ([]runtime.Object, error
 	return out, err
 }
 
+// ListResource returns the objects of a resource, in pages; an empty namespace means all namespaces.
+func (h *Hub) ListResource(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, error) {
+	s := source{resource: resource, namespace: namespace, component: api.Serving} // the component keeps the whole objects in the list
+	items, err := h.listSource(ctx, s)
+	if err != nil {
+		return nil, h.explain("list "+s.describe(), err)
+	}
+	var out []*unstructured.Unstructured
+	for _, o := range items {
+		if u, isObject := o.(*unstructured.Unstructured); isObject {
+			out = append(out, u)
+		}
+	}
+	return out, nil
+}
+
 // add adds an object of a list. An object that is no add-on of Knative, or that cannot be read, is left out.
 func (o *Objects) add(s *source, object runtime.Object) {
 	switch object := object.(type) {

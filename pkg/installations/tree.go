@@ -57,19 +57,13 @@ func (n *Node) writeChildren(out io.Writer, indent string) error {
 
 // ListWorks returns the ManifestWorks of a managed cluster.
 func (h *Hub) ListWorks(ctx context.Context, cluster string) ([]workv1.ManifestWork, error) {
-	// The component keeps the whole works in the list.
-	s := source{resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: cluster, component: api.Serving}
-	items, err := h.listSource(ctx, s)
+	objects, err := h.ListResource(ctx, schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), cluster)
 	if err != nil {
-		return nil, h.explain("list "+s.describe(), err)
+		return nil, err
 	}
 	var out []workv1.ManifestWork
-	for _, o := range items {
+	for _, u := range objects {
 		var work workv1.ManifestWork
-		u, isObject := o.(*unstructured.Unstructured)
-		if !isObject {
-			continue
-		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &work); err != nil {
 			return nil, fmt.Errorf("cannot read ManifestWork \"%s/%s\": %w", cluster, u.GetName(), err)
 		}
@@ -82,7 +76,7 @@ func (h *Hub) ListWorks(ctx context.Context, cluster string) ([]workv1.ManifestW
 // works are the ManifestWorks of the cluster.
 func Tree(i *Installation, objects Objects, works []workv1.ManifestWork) Node {
 	root := Node{Text: fmt.Sprintf("%s %s (%s, version %s): %s", i.Cluster, i.Component, i.Mode, describeStep(i.Version, i.NextVersion), i.describeState())}
-	addOn := findAddOn(i, objects)
+	addOn := FindAddOn(i, objects)
 	resource := findResource(i, objects, addOn)
 	parent := &root
 	if resource != nil {
@@ -92,7 +86,7 @@ func Tree(i *Installation, objects Objects, works []workv1.ManifestWork) Node {
 	if addOn != nil {
 		node := describeAddOn(addOn)
 		for n := range works {
-			if componentOf(&works[n]) == i.Component {
+			if ComponentOf(&works[n]) == i.Component {
 				node.Children = append(node.Children, describeWork(&works[n]))
 			}
 		}
@@ -113,7 +107,8 @@ func (i *Installation) describeState() string {
 	return out
 }
 
-func findAddOn(i *Installation, objects Objects) *addonv1beta1.ManagedClusterAddOn {
+// FindAddOn returns the ManagedClusterAddOn of an installation; nil without a work agent.
+func FindAddOn(i *Installation, objects Objects) *addonv1beta1.ManagedClusterAddOn {
 	n := slices.IndexFunc(objects.AddOns, func(a *addonv1beta1.ManagedClusterAddOn) bool {
 		return i.Mode == api.ModeManifestWork && a.Namespace == i.Cluster && a.Name == i.Component.AddOnName()
 	})
@@ -127,7 +122,7 @@ func findAddOn(i *Installation, objects Objects) *addonv1beta1.ManagedClusterAdd
 func findResource(i *Installation, objects Objects, addOn *addonv1beta1.ManagedClusterAddOn) *unstructured.Unstructured {
 	namespace, name := i.Object.Namespace, i.Object.Name
 	if addOn != nil {
-		config := configOf(addOn)
+		config := ConfigOf(addOn)
 		namespace, name = config.Namespace, config.Name
 	}
 	for _, config := range objects.Resources[i.Component] {
@@ -196,8 +191,8 @@ func describeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Node {
 	return out
 }
 
-// componentOf returns the component of a ManifestWork of this add-on; empty for any other work.
-func componentOf(work *workv1.ManifestWork) api.Component {
+// ComponentOf returns the component of a ManifestWork of this add-on; empty for any other work.
+func ComponentOf(work *workv1.ManifestWork) api.Component {
 	if component := work.Labels[api.FoundationLabel]; component != "" {
 		return api.Component(component)
 	}
@@ -207,7 +202,7 @@ func componentOf(work *workv1.ManifestWork) api.Component {
 // describeWork returns a ManifestWork with its objects that are not applied or not available. The gate of a rollout is never available.
 func describeWork(work *workv1.ManifestWork) Node {
 	out := Node{Text: fmt.Sprintf("ManifestWork %s%s", work.Name, describeMarks(work))}
-	if work.Name == manifestwork.GateName(componentOf(work)) {
+	if work.Name == manifestwork.GateName(ComponentOf(work)) {
 		out.Text += ": holds the rollout"
 		return out
 	}

@@ -67,7 +67,7 @@ func FleetConditions(in Fleet) []metav1.Condition {
 	if ready := &conditions[0]; len(in.Clusters) == 0 && ready.Status == metav1.ConditionTrue {
 		ready.Reason, ready.Message = api.ReasonUnused, unusedMessage
 	}
-	return appendOptional(conditions, in.Annotations, in.Warnings)
+	return appendOptional(conditions, &Installation{Annotations: in.Annotations}, in.Warnings)
 }
 
 // unusedMessage names the ways to use a fleet configuration.

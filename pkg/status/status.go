@@ -37,6 +37,8 @@ type Installation struct {
 	Kept *delivery.Kept
 	// Annotations explains why annotations of the resource do not count; nil when every annotation counts.
 	Annotations *Finding
+	// Rendering says whether the cluster runs what this manager renders; nil when the cluster never waited for a rendering.
+	Rendering *Finding
 }
 
 // Finding is the status, reason and message of one condition.
@@ -62,14 +64,17 @@ func Conditions(in *Installation, last []metav1.Condition) []metav1.Condition {
 	if in.Bundle != nil && in.Owned && in.Removing == "" {
 		warnings = in.Bundle.Warnings
 	}
-	return appendOptional(Summarize(findings), in.Annotations, warnings)
+	return appendOptional(Summarize(findings), in, warnings)
 }
 
-// appendOptional appends condition AnnotationsPermitted when annotations do not count, and condition SettingsEffective when the
-// renderer has warnings.
-func appendOptional(conditions []metav1.Condition, annotations *Finding, warnings []string) []metav1.Condition {
-	if annotations != nil {
-		conditions = append(conditions, newCondition(api.AnnotationsPermitted, *annotations))
+// appendOptional appends condition AnnotationsPermitted when annotations do not count, condition RenderingCurrent when the cluster waited
+// for a rendering, and condition SettingsEffective when the renderer has warnings.
+func appendOptional(conditions []metav1.Condition, in *Installation, warnings []string) []metav1.Condition {
+	if in.Annotations != nil {
+		conditions = append(conditions, newCondition(api.AnnotationsPermitted, *in.Annotations))
+	}
+	if in.Rendering != nil {
+		conditions = append(conditions, newCondition(api.RenderingCurrent, *in.Rendering))
 	}
 	if len(warnings) == 0 {
 		return conditions

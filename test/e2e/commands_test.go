@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +84,8 @@ func commandFleet(t *testing.T, m team, c *lab.Cluster) {
 	t.Run("a ready cluster", func(t *testing.T) { o.showReady(t, c) })
 	t.Run("a resource without a ClusterProfile", func(t *testing.T) { o.showUnresolved(t) })
 	t.Run("a pause", func(t *testing.T) { o.pauseAddOn(t, c) })
+	t.Run("a comparison of files", func(t *testing.T) { o.compareFiles(t, c) })
+	t.Run("an archive", func(t *testing.T) { o.writeBundle(t, c) })
 	t.Run("a wrong spec and its rollback", func(t *testing.T) { o.rollBackSpec(t, m, c) })
 }
 
@@ -130,6 +134,54 @@ func (o operator) pauseAddOn(t *testing.T, c *lab.Cluster) {
 		t.Errorf("the cluster is paused after resume: %s", out)
 	}
 	o.ends(t, 1, []string{"is not being deleted"}, append([]string{"removal", "confirm"}, addOn...)...)
+}
+
+// compareFiles compares the configuration of the cluster with files: an equal one, a changed one, and an invalid one.
+func (o operator) compareFiles(t *testing.T, c *lab.Cluster) {
+	live, err := connect(t, o.Hub).dynamic.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "serving.json")
+	write := func(path []string, value any) {
+		t.Helper()
+		if len(path) > 0 {
+			if err := unstructured.SetNestedField(live.Object, value, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := json.Marshal(live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(nil, nil)
+	o.ends(t, 0, []string{"1 cluster, knative-serving 1.23.0 (ManifestWork): no difference", c.Name}, "diff", "--filename", file)
+	write([]string{"spec", "config", "gc", "max-non-active-revisions"}, "7")
+	o.ends(t, 1, []string{"update 1 objects", "update ConfigMap knative-serving/config-gc", `+  max-non-active-revisions: "7"`}, "diff", c.Name, "--filename", file)
+	write([]string{"spec", "version"}, "1.20")
+	o.ends(t, 2, []string{"cannot compare", "1.20"}, "diff", "--filename", file)
+	o.ends(t, 0, []string{"1 of 1 ready"}, "status")
+}
+
+// writeBundle writes an archive, which has the ManifestWorks of the cluster and no data of the ManifestWorks.
+func (o operator) writeBundle(t *testing.T, c *lab.Cluster) {
+	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	o.ends(t, 0, []string{"wrote " + file}, "bundle", c.Name, "--file", file)
+	out, err := exec.CommandContext(t.Context(), "tar", "-xzOf", file).Output() //nolint:gosec // the file of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	printed(t, text, "1 of 1 ready", "name: knative-serving-foundation", "name: addon-knative-serving-deploy-0", "kind: Secret", "kind: ManagedCluster\n", "sha256:")
+	for _, secret := range []string{"BEGIN CERTIFICATE", "caBundle", "enable-scale-to-zero"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the archive has %q", secret)
+		}
+	}
 }
 
 // rollBackSpec writes a version that does not exist into the configuration, and returns to the last revision that worked.

@@ -1,0 +1,158 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/comparison"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+const diffExample = `  # Print the changes of all clusters that a file would cause:
+  knative-addon diff --filename knative.yaml
+
+  # Print the names of the objects that change on one cluster:
+  knative-addon diff cluster1 --filename knative.yaml --output name
+
+  # In a pipeline, fail for an invalid file, and continue for any difference:
+  knative-addon diff --filename knative.yaml || test $? -eq 1`
+
+// Exit codes of `knative-addon diff`, as of `kubectl diff`, besides 0 for no difference.
+const (
+	exitDifference = 1
+	exitDiffFailed = 2
+)
+
+// errDifference ends a comparison with a difference.
+var errDifference = errors.New("the file changes clusters")
+
+// diffCommand holds the flags of `knative-addon diff`.
+type diffCommand struct {
+	selectionFlags
+	rendering      renderFlags
+	trust          trustFlags
+	addOnNamespace string
+	file, output   string
+}
+
+func newDiffCommand() *cobra.Command {
+	var c diffCommand
+	cmd := &cobra.Command{
+		Use: "diff --filename FILE [CLUSTER...]", Short: "Print what a file would change on each cluster",
+		Long: "Compares the KnativeServings, KnativeEventings, KnativeFleets and AddOnDeploymentConfigs of a file with the clusters that use these objects: with the " +
+			"ManifestWorks of managed clusters, and with the objects of the hub's resource for clusters without a work agent. Clusters with equal changes are " +
+			"printed once. A KnativeFleet is compared on the clusters that have its children. The rendering flags have to be those of the manager. The command " +
+			"ends with exit code 0 without a difference, 1 with a difference, and 2 for an error. The command sends requests to the hub alone, and writes nothing.",
+		Example: diffExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := c.runDiff(cmd, args)
+			switch {
+			case err == nil:
+				return nil
+			case errors.Is(err, errDifference):
+				return &exitError{err, exitDifference}
+			default:
+				return &exitError{err, exitDiffFailed}
+			}
+		},
+	}
+	c.add(cmd)
+	cmd.ValidArgsFunction = c.completeClustersAndResources
+	flags := cmd.Flags()
+	flags.Lookup("namespace").Usage = "namespace of the objects of the file that name none"
+	c.rendering.add(flags)
+	c.trust.add(flags)
+	flags.StringVar(&c.addOnNamespace, "addon-namespace", "knative-addon",
+		"namespace of the add-on, whose resources are trusted unless --trusted-namespaces names others")
+	flags.StringVarP(&c.file, "filename", "f", "", "resources as YAML or JSON; - is standard input")
+	_ = cmd.MarkFlagRequired("filename") // the command has the flag
+	flags.StringVarP(&c.output, "output", "o", "", "format: empty for unified differences, name for the names of the objects, json or yaml")
+	registerFlagValues(cmd, "output", "name", "json", "yaml")
+	return cmd
+}
+
+func (c *diffCommand) runDiff(cmd *cobra.Command, names []string) error {
+	if !slices.Contains([]string{"", "name", "json", "yaml"}, c.output) {
+		return fmt.Errorf("cannot use --output=%q: use name, json or yaml", c.output)
+	}
+	file, err := c.readFile(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := c.parse(cmd, names)
+	if err != nil {
+		return err
+	}
+	s.query.Namespace = "" // ManagedClusterAddOns are in the namespaces of the clusters
+	objects, failed := s.hub.List(cmd.Context(), s.query)
+	if len(failed) > 0 {
+		return failed[0]
+	}
+	policy, err := c.trust.parsePolicy(c.addOnNamespace)
+	if err != nil {
+		return err
+	}
+	renderer, err := render.New(c.rendering.buildConfig(policy))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = renderer.Close() }()
+	comparer := comparison.Comparer{
+		Hub: s.hub, Renderer: renderer, Options: func(mode api.DeliveryMode) render.Options { return c.rendering.buildOptions(mode) },
+	}
+	groups, unused, err := comparer.Compare(cmd.Context(), file, objects, &s.filter)
+	if err != nil {
+		return err
+	}
+	for _, name := range unused {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: no cluster uses %s\n", name)
+	}
+	if err := c.printGroups(cmd.OutOrStdout(), groups); err != nil {
+		return err
+	}
+	return checkGroups(groups)
+}
+
+// readFile reads the file.
+func (c *diffCommand) readFile(cmd *cobra.Command) (*comparison.File, error) {
+	var data []byte
+	var err error
+	if c.file == "-" {
+		data, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		data, err = os.ReadFile(c.file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read --filename: %w", err)
+	}
+	return comparison.ReadFile(data, c.namespace)
+}
+
+func (c *diffCommand) printGroups(out io.Writer, groups []comparison.Group) error {
+	if c.output == "json" || c.output == "yaml" {
+		return printDocument(out, c.output, struct {
+			Groups []comparison.Group `json:"groups"`
+		}{append([]comparison.Group{}, groups...)})
+	}
+	return comparison.Write(out, groups, c.output == "name")
+}
+
+// checkGroups returns the error of the exit code.
+func checkGroups(groups []comparison.Group) error {
+	switch {
+	case comparison.HasProblem(groups):
+		return errors.New("clusters cannot be compared: see the output")
+	case comparison.HasDifference(groups):
+		return errDifference
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,114 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package comparison
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// candidate is an installation that objects of the file configure.
+type candidate struct {
+	installation installations.Installation
+	// addOn is nil without a work agent.
+	addOn *addonv1beta1.ManagedClusterAddOn
+	// live is the resource on the hub, and wanted the resource of the file; the same resource when only the AddOnDeploymentConfig is in
+	// the file. live is nil for a resource that the hub does not have.
+	live, wanted *unstructured.Unstructured
+	// deployment names the AddOnDeploymentConfig of the add-on; empty without one.
+	deployment types.NamespacedName
+}
+
+// listCandidates returns the installations that the file configures.
+func (f *File) listCandidates(all []installations.Installation, objects installations.Objects) []candidate {
+	var out []candidate
+	for _, i := range all {
+		c := candidate{installation: i, addOn: installations.FindAddOn(&i, objects)}
+		key := resourceKey{i.Component, types.NamespacedName{Namespace: i.Object.Namespace, Name: i.Object.Name}}
+		if c.addOn != nil {
+			key.name = installations.ConfigOf(c.addOn)
+			c.deployment = deploymentOf(c.addOn)
+		}
+		wanted, isInFile := f.resources[key]
+		if _, changesDeployment := f.deployments[c.deployment]; !isInFile && !changesDeployment {
+			continue
+		}
+		c.live, c.wanted = findLive(key, objects), wanted
+		if !isInFile {
+			c.wanted = c.live
+		}
+		if c.wanted != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// deploymentOf returns the AddOnDeploymentConfig that OCM wants for the add-on.
+func deploymentOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName {
+	desired := addon.DeploymentConfigOf(addOn)
+	if desired == nil {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
+}
+
+func findLive(key resourceKey, objects installations.Objects) *unstructured.Unstructured {
+	for _, u := range objects.Resources[key.component] {
+		if nameOf(u) == key.name {
+			return u
+		}
+	}
+	return nil
+}
+
+// listNew returns the resources of the file that the hub does not have and that refer to a ClusterProfile, as installations to come.
+func (f *File) listNew(objects installations.Objects) []candidate {
+	var out []candidate
+	for key, u := range f.resources {
+		ref, refers := target.ReferenceOf(u)
+		if !refers || findLive(key, objects) != nil {
+			continue
+		}
+		out = append(out, candidate{wanted: u, installation: installations.Installation{
+			Cluster: ref.String(), Component: key.component, Mode: installations.ModeUnknown, ClusterProfile: ref.String(),
+			Object: installations.Object{Kind: key.component.Kind(), Namespace: key.name.Namespace, Name: key.name.Name},
+		}})
+	}
+	return out
+}
+
+// decodeWanted decodes the resource of the file. The resource keeps the pin of the version that the live resource has.
+func (c *candidate) decodeWanted() (*render.Install, error) {
+	if c.live != nil {
+		before, refersBefore := target.ReferenceOf(c.live)
+		after, refersAfter := target.ReferenceOf(c.wanted)
+		if before != after || refersBefore != refersAfter {
+			return nil, fmt.Errorf("spec.clusterProfileRef of %s %q differs from the hub: the command compares changes of one cluster alone",
+				c.wanted.GetKind(), nameOf(c.wanted))
+		}
+	}
+	return decodePinned(c.wanted, c.live)
+}
+
+// decodePinned decodes a resource with the version that the live resource is pinned to.
+func decodePinned(u, live *unstructured.Unstructured) (*render.Install, error) {
+	install, err := render.Decode(u)
+	if err != nil || live == nil || install.SpecVersion() != "" {
+		return install, err
+	}
+	if pin := live.GetAnnotations()[api.PinnedVersionAnnotation]; pin != "" {
+		return install.WithVersion(pin), nil
+	}
+	return install, nil
+}

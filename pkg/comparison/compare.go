@@ -1,0 +1,301 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package comparison
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/render"
+)
+
+// Group is a set of clusters that a file changes equally.
+type Group struct {
+	Component api.Component    `json:"component"`
+	Mode      api.DeliveryMode `json:"mode"`
+	// Version is the version of the file.
+	Version  string   `json:"version,omitempty"`
+	Clusters []string `json:"clusters"`
+	// Paused are the clusters of Clusters that keep their objects until they are resumed.
+	Paused []string `json:"paused,omitempty"`
+	// Changes are empty for clusters without a difference.
+	Changes []Change `json:"changes"`
+	// Problem says why the objects cannot be compared.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Comparer compares files with the installations of a hub.
+type Comparer struct {
+	Hub      *installations.Hub
+	Renderer *render.Renderer
+	// Options returns the rendering options of a delivery mode.
+	Options func(api.DeliveryMode) render.Options
+}
+
+// maxParallel is the number of lists of ManifestWorks at a time.
+const maxParallel = 16
+
+// Compare returns the changes of the installations that the filter selects, and the objects of the file that no installation uses.
+func (c *Comparer) Compare(
+	ctx context.Context, f *File, objects installations.Objects, filter *installations.Filter,
+) (groups []Group, unused []string, err error) {
+	if err := f.addChildren(objects); err != nil {
+		return nil, nil, err
+	}
+	all := f.listCandidates(installations.Compose(objects), objects)
+	unused = f.listUnused(all, objects)
+	all = selectCandidates(append(all, f.listNew(objects)...), filter)
+	facts, err := c.readFacts(ctx, f, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	batches, groups := c.renderAll(ctx, all, facts, objects)
+	compared := make([]Group, len(batches))
+	parallel, ctx := errgroup.WithContext(ctx)
+	parallel.SetLimit(maxParallel)
+	for n, b := range batches {
+		parallel.Go(func() error {
+			var err error
+			compared[n], err = c.compareBatch(ctx, b)
+			return err
+		})
+	}
+	if err := parallel.Wait(); err != nil {
+		return nil, nil, err
+	}
+	return mergeGroups(append(groups, compared...)), unused, nil
+}
+
+func selectCandidates(all []candidate, filter *installations.Filter) []candidate {
+	var out []candidate
+	for _, c := range all {
+		if selected, _ := filter.Select([]installations.Installation{c.installation}); len(selected) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// listUnused names the objects of the file that configure no installation and start none.
+func (f *File) listUnused(used []candidate, objects installations.Objects) []string {
+	isUsed := map[string]bool{}
+	for _, c := range used {
+		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), nameOf(c.wanted))] = true
+		isUsed[fmt.Sprintf("%s %s", deploymentKind, c.deployment)] = true
+	}
+	for _, c := range f.listNew(objects) {
+		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), nameOf(c.wanted))] = true
+	}
+	var out []string
+	add := func(kind string, name types.NamespacedName) {
+		if text := fmt.Sprintf("%s %s", kind, name); !isUsed[text] {
+			out = append(out, text)
+		}
+	}
+	for key := range f.resources {
+		add(key.component.Kind(), key.name)
+	}
+	for name := range f.deployments {
+		add(deploymentKind, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// batch is a set of clusters with equal objects now, which get equal objects.
+type batch struct {
+	members []candidate
+	// bundle holds the objects of the file, and before the objects of the hub's resource; before is nil with a work agent.
+	bundle, before *render.Bundle
+}
+
+// renderAll renders each installation, and returns batches. Installations that cannot be rendered are groups with a problem.
+func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts, objects installations.Objects) ([]*batch, []Group) {
+	var batches []*batch
+	var failed []Group
+	known := map[string]*batch{}
+	for _, member := range all {
+		b, state, err := c.renderCandidate(ctx, member, facts)
+		if err != nil {
+			failed = append(failed, Group{
+				Component: member.installation.Component, Mode: member.installation.Mode, Clusters: []string{member.installation.Cluster}, Problem: err.Error(),
+			})
+			continue
+		}
+		key := strings.Join([]string{string(b.bundle.Component), string(member.installation.Mode), b.bundle.Digest, state, foundationState(&member, objects)}, "\n")
+		if b.before != nil {
+			key += "\n" + b.before.Digest
+		}
+		if known[key] == nil {
+			known[key] = b
+			batches = append(batches, b)
+		}
+		known[key].members = append(known[key].members, member)
+	}
+	return batches, failed
+}
+
+// renderCandidate renders the file for an installation. state distinguishes clusters that may have other objects now.
+func (c *Comparer) renderCandidate(ctx context.Context, m candidate, facts *facts) (b *batch, state string, err error) {
+	install, err := m.decodeWanted()
+	if err != nil {
+		return nil, "", err
+	}
+	mode := m.installation.Mode
+	if mode != api.ModeManifestWork {
+		mode = api.ModeDirect
+	}
+	b = &batch{}
+	if b.bundle, err = c.renderOn(ctx, install, mode, facts.after(&m)); err != nil {
+		return nil, "", err
+	}
+	installed := render.Installed{Delivered: cmp.Or(m.installation.NextVersion, m.installation.Version), Running: m.installation.Version}
+	if err := c.Renderer.CheckMigration(b.bundle.Component, installed, b.bundle.Version); err != nil {
+		return nil, "", err
+	}
+	if m.live == nil {
+		return b, "", nil
+	}
+	live, err := decodePinned(m.live, m.live)
+	if err == nil && mode == api.ModeManifestWork {
+		return b, facts.describeState(&m, install, live), nil
+	}
+	if err == nil {
+		b.before, err = c.renderOn(ctx, live, mode, facts.before(&m))
+	}
+	if err != nil && mode == api.ModeDirect {
+		return nil, "", fmt.Errorf("the resource on the hub yields no objects to compare with: %w", err)
+	}
+	return b, "invalid on the hub: " + m.installation.Cluster, nil
+}
+
+func (c *Comparer) renderOn(ctx context.Context, install *render.Install, mode api.DeliveryMode, place place) (*render.Bundle, error) {
+	placed, err := install.On(place.values, place.workloads)
+	if err != nil {
+		return nil, err
+	}
+	return c.Renderer.Render(ctx, placed, c.Options(mode))
+}
+
+// foundationState returns what the metadata of the foundation says about the objects of a managed cluster.
+func foundationState(m *candidate, objects installations.Objects) string {
+	if m.addOn == nil {
+		return ""
+	}
+	for _, work := range objects.Foundations {
+		if work.Namespace == m.addOn.Namespace && work.Name == manifestwork.FoundationName(m.installation.Component) {
+			return strings.Join([]string{
+				work.Annotations[api.DigestAnnotation], work.Annotations[api.FinishedJobsAnnotation], work.Annotations[api.UnblockedAnnotation],
+			}, "\n")
+		}
+	}
+	return ""
+}
+
+// compareBatch compares the objects of the first cluster of the batch.
+func (c *Comparer) compareBatch(ctx context.Context, b *batch) (Group, error) {
+	out := Group{Component: b.bundle.Component, Mode: b.members[0].installation.Mode, Version: b.bundle.Version}
+	for _, m := range b.members {
+		out.Clusters = append(out.Clusters, m.installation.Cluster)
+		if m.installation.Paused {
+			out.Paused = append(out.Paused, m.installation.Cluster)
+		}
+	}
+	before, after, err := c.listObjects(ctx, b)
+	if err != nil {
+		return out, err
+	}
+	out.Changes, err = compareObjects(before, after)
+	return out, err
+}
+
+// listObjects returns the objects that the clusters of a batch get now, and the objects of the file.
+func (c *Comparer) listObjects(ctx context.Context, b *batch) (before, after objectSet, err error) {
+	before, after = objectSet{}, objectSet{}
+	m := &b.members[0]
+	if m.addOn != nil {
+		works, err := c.Hub.ListWorks(ctx, m.installation.Cluster)
+		if err != nil {
+			return nil, nil, err
+		}
+		return listWorkObjects(b.bundle, m, works)
+	}
+	var errs []error
+	if b.before != nil {
+		for _, o := range b.before.Objects() {
+			errs = append(errs, before.add(b.bundle.Component, o.JSON))
+		}
+	}
+	for _, o := range b.bundle.Objects() {
+		errs = append(errs, after.add(b.bundle.Component, o.JSON))
+	}
+	return before, after, errors.Join(errs...)
+}
+
+// listWorkObjects returns the objects in the ManifestWorks of a cluster, and the objects of the ManifestWorks for a bundle.
+func listWorkObjects(bundle *render.Bundle, m *candidate, works []workv1.ManifestWork) (before, after objectSet, err error) {
+	before, after = objectSet{}, objectSet{}
+	foundation := &workv1.ManifestWork{}
+	var errs []error
+	for n := range works {
+		work := &works[n]
+		isFoundation := work.Name == manifestwork.FoundationName(bundle.Component)
+		if installations.ComponentOf(work) != bundle.Component || work.Name == manifestwork.GateName(bundle.Component) || isFoundation && manifestwork.IsProbe(work) {
+			continue
+		}
+		if isFoundation {
+			foundation = work
+		}
+		for _, manifest := range work.Spec.Workload.Manifests {
+			errs = append(errs, before.add(bundle.Component, manifest.Raw))
+		}
+	}
+	wanted, err := manifestwork.Foundation(bundle, m.addOn, manifestwork.HubOf(foundation))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, manifest := range wanted.Spec.Workload.Manifests {
+		errs = append(errs, after.add(bundle.Component, manifest.Raw))
+	}
+	for _, o := range manifestwork.PayloadObjects(bundle, foundation) {
+		errs = append(errs, after.add(bundle.Component, o))
+	}
+	return before, after, errors.Join(errs...)
+}
+
+// mergeGroups joins the groups with equal changes, and orders groups and clusters by name.
+func mergeGroups(all []Group) []Group {
+	known := map[string]int{}
+	var out []Group
+	for _, g := range all {
+		key := fmt.Sprintf("%s %s %s %s %v", g.Component, g.Mode, g.Version, g.Problem, g.Changes)
+		n, isKnown := known[key]
+		if !isKnown {
+			known[key] = len(out)
+			out = append(out, g)
+			continue
+		}
+		out[n].Clusters = append(out[n].Clusters, g.Clusters...)
+		out[n].Paused = append(out[n].Paused, g.Paused...)
+	}
+	for n := range out {
+		slices.Sort(out[n].Clusters)
+		slices.Sort(out[n].Paused)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.Component, b.Component))
+	})
+	return out
+}

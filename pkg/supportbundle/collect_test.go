@@ -1,0 +1,255 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package supportbundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/pkg/installations"
+)
+
+// canary is part of every credential of the hub of a test.
+const canary = "canary4711"
+
+// objectsYAML are the objects of a hub, by the end of the path of their list. CANARY stands in every place that may hold a credential,
+// and USEFUL in places that a support case needs.
+const objectsYAML = `
+knativeservings:
+- apiVersion: operator.knative.dev/v1beta1
+  kind: KnativeServing
+  metadata:
+    name: default
+    namespace: team
+    generation: 1
+    annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY, example.com/api-token: CANARY, example.com/note: USEFUL-note}
+    managedFields: [{manager: CANARY}]
+  spec:
+    version: USEFUL-version
+    config: {network: {ingress-class: USEFUL-class, proxy-password: CANARY}, kafka: {settings: "user=a password=CANARY", url: "https://user:CANARY@host"}}
+    additionalManifests: [{URL: "https://host/file?signature=CANARY"}]
+    workloads: [{name: controller, env: [{container: c, envVars: [{name: ANY, value: CANARY}]}]}]
+    registry: {imagePullSecrets: [{name: CANARY}]}
+  status: {conditions: [{type: Ready, status: "False", reason: USEFULReason, message: "the server said: Authorization: Bearer CANARY"}]}
+managedclusteraddons:
+- apiVersion: addon.open-cluster-management.io/v1beta1
+  kind: ManagedClusterAddOn
+  metadata: {name: knative-serving, namespace: cluster1}
+  status: {conditions: [{type: ManifestApplied, status: "False", reason: USEFULApply, message: "cannot apply: token=CANARY"}]}
+- apiVersion: addon.open-cluster-management.io/v1beta1
+  kind: ManagedClusterAddOn
+  metadata: {name: of-another-team, namespace: cluster1, labels: {note: CANARY}}
+addondeploymentconfigs:
+- apiVersion: addon.open-cluster-management.io/v1beta1
+  kind: AddOnDeploymentConfig
+  metadata: {name: nodes, namespace: team}
+  spec: {customizedVariables: [{name: tier, value: CANARY}], proxyConfig: {httpsProxy: "http://user:CANARY@proxy", caBundle: CANARY, noProxy: USEFUL-noproxy}}
+managedclusters:
+- apiVersion: cluster.open-cluster-management.io/v1
+  kind: ManagedCluster
+  metadata: {name: cluster1, labels: {region: USEFUL-region}}
+  spec: {managedClusterClientConfigs: [{url: "https://CANARY", caBundle: CANARY}]}
+  status: {clusterClaims: [{name: api-token, value: CANARY}, {name: platform, value: USEFUL-platform}]}
+clusterprofiles:
+- apiVersion: multicluster.x-k8s.io/v1alpha1
+  kind: ClusterProfile
+  metadata: {name: edge, namespace: team}
+  status:
+    accessProviders: [{name: USEFUL-provider, cluster: {server: "https://CANARY", certificate-authority-data: CANARY, extensions: [{extension: {token: CANARY}}]}}]
+    properties: [{name: location, value: USEFUL-location}]
+events:
+- apiVersion: v1
+  kind: Event
+  metadata: {name: e1, namespace: team}
+  involvedObject: {kind: KnativeServing, name: default}
+  reason: USEFULEvent
+  message: "cannot connect: password: CANARY"
+- {apiVersion: v1, kind: Event, metadata: {name: e2, namespace: other}, involvedObject: {kind: Pod, name: web}, message: "CANARY"}
+deployments:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: knative-addon, namespace: knative-addon, labels: {app.kubernetes.io/name: knative-addon}}
+  spec: {template: {spec: {containers: [{name: manager, image: "quay.io/USEFUL:0.1.0", args: ["--x=CANARY"], env: [{name: HTTPS_PROXY, value: CANARY}]}]}}}
+cluster1/manifestworks:
+- apiVersion: work.open-cluster-management.io/v1
+  kind: ManifestWork
+  metadata: {name: addon-knative-serving-deploy-0, namespace: cluster1, labels: {open-cluster-management.io/addon-name: knative-serving}}
+  spec:
+    workload:
+      manifests:
+      - {apiVersion: v1, kind: Secret, metadata: {name: USEFUL-secret, namespace: knative-serving}, data: {key: CANARY64}, stringData: {key: CANARY}}
+      - {apiVersion: v1, kind: ConfigMap, metadata: {name: USEFUL-configmap, namespace: knative-serving}, data: {key: CANARY}}
+  status:
+    resourceStatus:
+      manifests:
+      - resourceMeta: {kind: ConfigMap, name: USEFUL-status}
+        conditions: [{type: Applied, status: "False", reason: Denied, message: "denied: secret=CANARY"}]
+- apiVersion: work.open-cluster-management.io/v1
+  kind: ManifestWork
+  metadata: {name: of-another-team, namespace: cluster1}
+  spec: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: CANARY}}]}}
+`
+
+// fakeHub plays the lists of a hub.
+type fakeHub struct {
+	items     map[string][]any
+	forbidden string
+
+	mu       sync.Mutex
+	requests []string
+}
+
+func newHub(t *testing.T) *fakeHub {
+	t.Helper()
+	text := strings.ReplaceAll(objectsYAML, "CANARY64", base64.StdEncoding.EncodeToString([]byte(canary)))
+	out := &fakeHub{}
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "CANARY", canary)), &out.items); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.requests = append(h.requests, r.Method+" "+r.URL.Path)
+	h.mu.Unlock()
+	parts := strings.Split(r.URL.Path, "/")
+	path := parts[len(parts)-1]
+	w.Header().Set("Content-Type", "application/json")
+	if path == h.forbidden {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}`)
+		return
+	}
+	if path == "manifestworks" && len(parts) > 2 {
+		path = parts[len(parts)-2] + "/" + path
+	}
+	kind, version := "List", "v1"
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+		kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": "1"}, "items": append([]any{}, h.items[path]...),
+	})
+}
+
+// collect returns the files of the archive by name, and the failures.
+func (h *fakeHub) collect(t *testing.T, o *Options) (files map[string]string, failures []string) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	hub, err := installations.Connect(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Version, o.AddOnNamespace, o.MaxClusters, o.Now = "v0.1.0", "knative-addon", 20, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var out bytes.Buffer
+	if failures, err = Collect(t.Context(), hub, o, &out); err != nil {
+		t.Fatal(err)
+	}
+	return readArchive(t, &out), failures
+}
+
+func readArchive(t *testing.T, in io.Reader) map[string]string {
+	t.Helper()
+	compressed, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for archive := tar.NewReader(compressed); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimPrefix(header.Name, "knative-addon-bundle/")] = string(text)
+	}
+}
+
+// TestNoCredentials holds that the archive has no credential of the hub, and that the archive has what a support case needs.
+func TestNoCredentials(t *testing.T) {
+	hub := newHub(t)
+	files, failures := hub.collect(t, &Options{})
+	if len(failures) > 0 {
+		t.Errorf("failures are %q", failures)
+	}
+	var all strings.Builder
+	for name, text := range files {
+		all.WriteString(text)
+		for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))} {
+			if strings.Contains(text, form) {
+				t.Errorf("%s has a credential:\n%s", name, text)
+			}
+		}
+	}
+	for _, useful := range []string{
+		"USEFUL-version", "USEFUL-class", "USEFUL-note", "USEFULReason", "USEFULApply", "USEFUL-noproxy", "USEFUL-region", "USEFUL-platform", "USEFUL-provider",
+		"USEFUL-location", "USEFULEvent", "quay.io/USEFUL:0.1.0", "USEFUL-secret", "USEFUL-configmap", "USEFUL-status", "v0.1.0", "0 of 1 ready",
+		"ManagedClusterAddOn cluster1/knative-serving",
+	} {
+		if !strings.Contains(all.String(), useful) {
+			t.Errorf("the archive lacks %q", useful)
+		}
+	}
+	for _, request := range hub.requests {
+		if !strings.HasPrefix(request, "GET ") || strings.HasSuffix(request, "/secrets") || strings.HasSuffix(request, "/configmaps") {
+			t.Errorf("the archive needed %s", request)
+		}
+	}
+	if len(hub.requests) != 16 { // five lists of the installations, ten of the archive, and the ManifestWorks of one cluster
+		t.Errorf("the archive needed %d requests, want 16:\n%s", len(hub.requests), strings.Join(hub.requests, "\n"))
+	}
+}
+
+// TestFailedList holds that a list that the hub refuses is named in the archive, and hides no other list.
+func TestFailedList(t *testing.T) {
+	hub := newHub(t)
+	hub.forbidden = "events"
+	files, failures := hub.collect(t, &Options{})
+	if len(failures) != 1 || !strings.Contains(files["failures.txt"], "events") || !strings.Contains(files["managedclusters.yaml"], "USEFUL-region") {
+		t.Errorf("failures are %q, file %q", failures, files["failures.txt"])
+	}
+}
+
+// TestTexts holds which texts of people stay in the archive.
+func TestTexts(t *testing.T) {
+	hash := strings.Repeat("5d41402a", 8)
+	for _, text := range []string{
+		"sha256:" + hash, hash, "gcr.io/knative-releases/knative.dev/serving/cmd/queue@sha256:" + hash, "Deployment knative-serving/controller: 0 of 1 available",
+		"https://hub.example.com:6443/apis", "2026-01-02T03:04:05Z", "spec.config.network is no setting of Knative",
+	} {
+		if got := scrubText(text); got != text {
+			t.Errorf("%q is withheld", text)
+		}
+	}
+	for _, text := range []string{
+		"Bearer abc", "-----BEGIN CERTIFICATE-----", "eyJhbGciOiJSUzI1NiJ9.x", "AKIAIOSFODNN7EXAMPLE", "https://u:p@host", "https://host/x?sig=1",
+		"wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYabcd1", "PASSWORD=x", "client-key-data: x",
+	} {
+		if got := scrubText(text); got != withheld {
+			t.Errorf("%q is in the archive as %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package supportbundle
+
+import (
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// withheld replaces a value that may be a credential.
+const withheld = "[withheld]"
+
+var (
+	// secretKey matches names of fields and settings whose values may be credentials.
+	secretKey = regexp.MustCompile(`(?i)(token|passw|passphrase|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|client[-_.]?key|authorization|cookie|cabundle|dsn|connection[-_.]?string|sasl|jaas)`)
+	// secretText matches texts that contain a credential.
+	secretText = regexp.MustCompile(`(?i)((token|passw(or)?d|passphrase|secret|credentials?|api[_-]?key|(private|access|client)[_-]?key([_-]?data)?|authorization|cookie)\\*["']?\s*[:=]|` +
+		`\b(bearer|basic)\s+\S|-----BEGIN|\beyJ[\w-]{8,}|\bAKIA[0-9A-Z]{8,}|://[^/\s]*@|://[^\s?]*\?\S)`)
+	// secretRun matches a long run of characters with a digit that is neither a hash of a spec nor the digest of an image.
+	secretRun = regexp.MustCompile(`[A-Za-z0-9+/=_]{40,}`)
+	hexDigits = regexp.MustCompile(`^[0-9a-f]+$`)
+)
+
+// scrubText returns the text, or withheld when the text looks like a credential.
+func scrubText(text string) string {
+	if secretText.MatchString(text) {
+		return withheld
+	}
+	for _, run := range secretRun.FindAllString(text, -1) {
+		if !hexDigits.MatchString(run) && strings.ContainsAny(run, "0123456789") && !strings.Contains(run, "/") {
+			return withheld
+		}
+	}
+	return text
+}
+
+// scrubValue returns a copy of a decoded JSON value without credentials.
+func scrubValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return scrubText(v)
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, item := range v {
+			out = append(out, scrubValue(item))
+		}
+		return out
+	case map[string]any:
+		return scrubMap(v)
+	default:
+		return value
+	}
+}
+
+// scrubMap scrubs a map. A map with a name and a value is an environment variable or a customized variable, whose value is withheld.
+func scrubMap(fields map[string]any) map[string]any {
+	out := make(map[string]any, len(fields))
+	_, isNamed := fields["name"].(string)
+	for key, value := range fields {
+		text, isText := value.(string)
+		switch {
+		case isText && text != "" && (secretKey.MatchString(key) || isNamed && key == "value"):
+			out[scrubText(key)] = withheld
+		case !isText && secretKey.MatchString(key) && isCollection(value):
+			out[scrubText(key)] = withheld
+		default:
+			out[scrubText(key)] = scrubValue(value)
+		}
+	}
+	return out
+}
+
+func isCollection(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return true
+	default:
+		return false
+	}
+}
+
+// redactObject returns the fields of an object that a support case needs: names, labels, annotations, spec and status without
+// credentials.
+func redactObject(u *unstructured.Unstructured) map[string]any {
+	out := redactMetadata(u)
+	for _, field := range []string{"spec", "status"} {
+		if value, found := u.Object[field]; found {
+			out[field] = scrubValue(value)
+		}
+	}
+	return out
+}
+
+// redactMetadata returns an object without spec and status.
+func redactMetadata(u *unstructured.Unstructured) map[string]any {
+	metadata := map[string]any{}
+	given, _ := u.Object["metadata"].(map[string]any)
+	for _, field := range []string{
+		"name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels", "finalizers", "ownerReferences",
+	} {
+		if value, found := given[field]; found {
+			metadata[field] = scrubValue(value)
+		}
+	}
+	annotations := map[string]any{}
+	for key, value := range u.GetAnnotations() {
+		if key == "kubectl.kubernetes.io/last-applied-configuration" {
+			continue // a copy of the object before the redaction
+		}
+		annotations[key] = scrubText(value)
+		if secretKey.MatchString(key) {
+			annotations[key] = withheld
+		}
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	return map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": metadata}
+}
+
+// redactProfile returns a ClusterProfile without the access providers, whose configurations may be credentials.
+func redactProfile(u *unstructured.Unstructured) map[string]any {
+	out := redactMetadata(u)
+	copyFields(out, u, []string{"spec", "displayName"}, []string{"spec", "clusterManager"}, []string{"status", "conditions"},
+		[]string{"status", "version"})
+	addValues(out, u, "properties")
+	var names []any
+	for _, field := range []string{"accessProviders", "credentialProviders"} {
+		providers, _, _ := unstructured.NestedSlice(u.Object, "status", field)
+		for _, p := range providers {
+			if provider, isMap := p.(map[string]any); isMap {
+				names = append(names, scrubValue(provider["name"]))
+			}
+		}
+	}
+	if len(names) > 0 {
+		_ = unstructured.SetNestedSlice(out, names, "status", "accessProviderNames")
+	}
+	return out
+}
+
+// redactCluster returns a ManagedCluster without its address and certificate.
+func redactCluster(u *unstructured.Unstructured) map[string]any {
+	out := redactMetadata(u)
+	copyFields(out, u, []string{"spec", "hubAcceptsClient"}, []string{"spec", "taints"}, []string{"status", "conditions"}, []string{"status", "version"})
+	addValues(out, u, "clusterClaims")
+	return out
+}
+
+// addValues adds the named values of a cluster in a field of the status, each as name=value.
+func addValues(out map[string]any, u *unstructured.Unstructured, field string) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", field)
+	var named []any
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		name, _ := fields["name"].(string)
+		value, _ := fields["value"].(string)
+		if !secretKey.MatchString(name) {
+			named = append(named, scrubText(name)+"="+scrubText(value))
+		}
+	}
+	if len(named) > 0 {
+		_ = unstructured.SetNestedSlice(out, named, "status", field)
+	}
+}
+
+// copyFields copies fields of an object without credentials.
+func copyFields(out map[string]any, u *unstructured.Unstructured, paths ...[]string) {
+	for _, path := range paths {
+		if value, found, _ := unstructured.NestedFieldCopy(u.Object, path...); found {
+			_ = unstructured.SetNestedField(out, scrubValue(value), path...)
+		}
+	}
+}
+
+// redactEvent returns the facts of an Event.
+func redactEvent(u *unstructured.Unstructured) map[string]any {
+	out := redactMetadata(u)
+	for _, field := range []string{"involvedObject", "reason", "message", "type", "count", "firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent", "source", "series"} {
+		if value, found := u.Object[field]; found {
+			out[field] = scrubValue(value)
+		}
+	}
+	return out
+}
+
+// redactManager returns a Deployment of the manager: the images and the status.
+func redactManager(u *unstructured.Unstructured) map[string]any {
+	out := redactMetadata(u)
+	var images []any
+	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "containers")
+	for _, c := range containers {
+		if container, isMap := c.(map[string]any); isMap {
+			images = append(images, scrubValue(container["image"]))
+		}
+	}
+	if len(images) > 0 {
+		_ = unstructured.SetNestedSlice(out, images, "images")
+	}
+	copyFields(out, u, []string{"spec", "replicas"}, []string{"status"})
+	return out
+}

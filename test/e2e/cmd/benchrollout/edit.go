@@ -31,6 +31,8 @@ type edit struct {
 	// says so of the last add-on.
 	desired, written, completed time.Duration
 	cpu                         time.Duration // of the manager
+	// writes are the requests of the manager for each cluster.
+	writes string
 }
 
 // edits compares edits of one line with what the bare client takes. Only one set of the bare client's works is on the hub
@@ -44,9 +46,8 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	var ours []edit
-	var took [3][]time.Duration
-	sets := bareSets()
-	for i, s := range sets {
+	took := map[string][]time.Duration{}
+	for i, s := range f.comparisons() {
 		b, err := f.newBare(ctx, s, values)
 		if err != nil {
 			return nil, err
@@ -63,7 +64,7 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 			if err != nil {
 				return nil, err
 			}
-			took[i] = append(took[i], d)
+			took[s.name] = append(took[s.name], d)
 		}
 		if err := b.remove(ctx); err != nil {
 			return nil, err
@@ -77,7 +78,13 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	return f.editRows(ours, took, rss), err
 }
 
-func (f *fleet) editRows(ours []edit, took [3][]time.Duration, rss float64) []row {
+// comparisons are the works of the bare client that the options select.
+func (f *fleet) comparisons() []bareSet {
+	all := bareSets()
+	return slices.DeleteFunc(all[:], func(s bareSet) bool { return !slices.Contains(f.opts.compare, s.name) })
+}
+
+func (f *fleet) editRows(ours []edit, took map[string][]time.Duration, rss float64) []row {
 	of := func(value func(edit) time.Duration) time.Duration {
 		var all []time.Duration
 		for _, e := range ours {
@@ -92,9 +99,10 @@ func (f *fleet) editRows(ours []edit, took [3][]time.Duration, rss float64) []ro
 		{what: "... from then to the last work written", value: seconds(of(func(e edit) time.Duration { return e.written - e.desired }))},
 		{what: "... until OCM calls the last one completed", value: seconds(of(func(e edit) time.Duration { return e.completed }))},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(of(func(e edit) time.Duration { return e.cpu })))},
+		{what: "... the manager's writes for each cluster", value: ours[len(ours)-1].writes},
 	}
-	for i, s := range bareSets() {
-		bare := median(took[i])
+	for _, s := range f.comparisons() {
+		bare := median(took[s.name])
 		r := row{what: "bare client: " + s.what, value: seconds(bare)}
 		switch s.goal {
 		case atMost:
@@ -108,7 +116,7 @@ func (f *fleet) editRows(ours []edit, took [3][]time.Duration, rss float64) []ro
 		}
 		rows = append(rows, r)
 	}
-	return append(rows, row{what: fmt.Sprintf("the manager's RSS with %d clusters", len(f.clusters)), value: fmt.Sprintf("%.0f MB", rss)})
+	return append(rows, row{what: fmt.Sprintf("the manager's RSS with %d clusters, after the edits", len(f.clusters)), value: fmt.Sprintf("%.0f MB", rss)})
 }
 
 func median(all []time.Duration) time.Duration {
@@ -158,6 +166,7 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 			}
 		}
 	})()
+	defer f.profile(ctx, "profile?seconds=20", fmt.Sprintf("edit-%s.cpu", value))()
 	patch := fmt.Appendf(nil, `{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, value)
 	_, err = f.configs.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
@@ -177,7 +186,7 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 		return out, err
 	}
 	used, err := f.usedSince(before)
-	out.cpu = used.cpu[harness.Manager]
+	out.cpu, out.writes = used.cpu[harness.Manager], used.perCluster(ourAccount, len(f.clusters))
 	progress("edit: OCM has told the last add-on after %.2f s, the last work is written after %.2f s, and completed after %.2f s; %s",
 		out.desired.Seconds(), out.written.Seconds(), out.completed.Seconds(), used)
 	return out, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -17,7 +18,6 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -30,9 +30,13 @@ type fleet struct {
 	configs dynamic.Interface
 	kube    kubernetes.Interface
 	agents  *agents
-	addOns  watchers[*addonv1beta1.ManagedClusterAddOn]
+	// profiles is the address of the manager's profiles.
+	profiles string
+	addOns   watchers[*addonv1beta1.ManagedClusterAddOn]
 	// line is what the edited line of the KnativeServing says.
 	line []byte
+	// cut has the clusters that are unreachable.
+	cut *sync.Map
 	// clusters are their names.
 	clusters []string
 }
@@ -43,7 +47,7 @@ func newFleet(ctx context.Context, opts options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{opts: opts}
+	f := &fleet{opts: opts, cut: &sync.Map{}}
 	if err := f.start(ctx, l); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -52,11 +56,16 @@ func newFleet(ctx context.Context, opts options) (*fleet, error) {
 
 func (f *fleet) start(ctx context.Context, l *lab.Lab) error {
 	var install harness.Options
-	for _, c := range api.Components() {
+	for _, c := range f.opts.components {
 		strategy := strings.TrimPrefix(string(c), "knative-") + ".installStrategy."
 		install.Helm = append(install.Helm, "--set", strategy+"type=Placements", "--set", strategy+"rolloutStrategy.type=All")
 	}
-	var err error
+	port, err := l.Port()
+	if err != nil {
+		return err
+	}
+	install.Manager = []string{fmt.Sprintf("--pprof-port=%d", port)}
+	f.profiles = fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", port)
 	if f.Fleet, err = harness.Install(ctx, l, install); err != nil {
 		return err
 	}

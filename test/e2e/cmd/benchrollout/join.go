@@ -41,10 +41,15 @@ func (f *fleet) join(ctx context.Context) error {
 
 // each does something for each cluster, for several at a time.
 func (f *fleet) each(ctx context.Context, do func(ctx context.Context, cluster string) error) error {
+	return eachOf(ctx, f.clusters, do)
+}
+
+// eachOf does something for each of the clusters, for several at a time.
+func eachOf(ctx context.Context, clusters []string, do func(ctx context.Context, cluster string) error) error {
 	var mu sync.Mutex
 	var errs []error
-	workqueue.ParallelizeUntil(ctx, joining, len(f.clusters), func(i int) {
-		if err := do(ctx, f.clusters[i]); err != nil {
+	workqueue.ParallelizeUntil(ctx, joining, len(clusters), func(i int) {
+		if err := do(ctx, clusters[i]); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -120,13 +125,22 @@ func (f *fleet) clusterIs(ctx context.Context, name string, as func(*clusterv1.M
 func (f *fleet) renewLeases(ctx context.Context) {
 	for i := 0; ; i++ {
 		name := f.clusters[i%len(f.clusters)]
-		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-		_, err := f.kube.CoordinationV1().Leases(name).Patch(ctx, "managed-cluster-lease", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			progress("cannot renew the lease of %s: %v", name, err)
+		if !f.isCut(name) {
+			if err := f.renewLease(ctx, name); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+				progress("%v", err)
+			}
 		}
 		if pause(ctx, leaseDuration/time.Duration(len(f.clusters))) != nil {
 			return
 		}
 	}
+}
+
+func (f *fleet) renewLease(ctx context.Context, cluster string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+	_, err := f.kube.CoordinationV1().Leases(cluster).Patch(ctx, "managed-cluster-lease", types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot renew the lease of %s: %w", cluster, err)
+	}
+	return nil
 }

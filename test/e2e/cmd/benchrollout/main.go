@@ -4,7 +4,8 @@
 // real manager it installs Serving and Eventing by Placement on clusters that are only ManagedClusters and whose work agents
 // are played, edits one line of the configuration, and rests. The edit is compared with a bare client that writes the same
 // works, and with one that writes the whole installation as one work. It ends with a table, and with an error when a goal
-// is missed. Figures of one run belong together; times alone depend on the machine.
+// is missed. Further parts, which only -parts selects, restart the manager and make some clusters unreachable. Figures of one run
+// belong together; times alone depend on the machine.
 package main
 
 import (
@@ -18,20 +19,27 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // options are the flags.
 type options struct {
 	clusters, rounds int
-	parts            []string
+	components       []api.Component
+	parts, compare   []string
 	// rest is how long nothing happens while writes are counted.
 	rest time.Duration
+	// profiles is the directory for the manager's profiles; empty means that no profile is taken.
+	profiles string
 }
 
 // Parts of the benchmark, which come after the installation.
 const (
-	partEdit = "edit"
-	partRest = "rest"
+	partEdit      = "edit"
+	partRest      = "rest"
+	partRestart   = "restart"
+	partPartition = "partition"
 )
 
 func main() {
@@ -50,7 +58,11 @@ func main() {
 
 func parse() (options, error) {
 	var opts options
-	parts := flag.String("parts", partEdit+","+partRest, "what is measured after the installation: an edit, and what is written at rest")
+	parts := flag.String("parts", partEdit+","+partRest,
+		"what is measured after the installation: an edit, what is written at rest, a restart of the manager, a partition of 30 % of the clusters")
+	components := flag.String("components", string(api.Serving)+","+string(api.Eventing), "which components are installed; an edit needs knative-serving")
+	compare := flag.String("compare", "same,serving,whole", "with which works of a bare client an edit is compared")
+	flag.StringVar(&opts.profiles, "profiles", "", "directory for profiles of the manager's heap, at rest, and of the manager's CPU, during an edit")
 	flag.IntVar(&opts.clusters, "clusters", 200, "how many managed clusters are played")
 	flag.IntVar(&opts.rounds, "rounds", 3, "how often everything is edited; the medians count")
 	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted")
@@ -58,13 +70,41 @@ func parse() (options, error) {
 	if opts.clusters < 1 || opts.rounds < 1 {
 		return opts, errors.New("-clusters and -rounds have to be above 0")
 	}
-	opts.parts = strings.Split(*parts, ",")
-	for _, p := range opts.parts {
-		if p != "" && p != partEdit && p != partRest {
-			return opts, fmt.Errorf("there is no part %q", p)
+	return opts, opts.choose(*parts, *components, *compare)
+}
+
+// choose reads the flags that are lists.
+func (o *options) choose(parts, components, compare string) error {
+	var sets []string
+	for _, s := range bareSets() {
+		sets = append(sets, s.name)
+	}
+	var names []string
+	var errs [3]error
+	o.parts, errs[0] = split(parts, "part", []string{partEdit, partRest, partRestart, partPartition})
+	names, errs[1] = split(components, "component", []string{string(api.Serving), string(api.Eventing)})
+	o.compare, errs[2] = split(compare, "comparison", sets)
+	for _, name := range names {
+		o.components = append(o.components, api.Component(name))
+	}
+	if o.has(partEdit) && !slices.Contains(o.components, api.Serving) {
+		return errors.New("an edit changes a KnativeServing: -components needs knative-serving")
+	}
+	return errors.Join(errs[:]...)
+}
+
+// split returns the words of a list, which all have to be known.
+func split(list, what string, known []string) ([]string, error) {
+	var out []string
+	for word := range strings.SplitSeq(list, ",") {
+		if word != "" && !slices.Contains(known, word) {
+			return nil, fmt.Errorf("there is no %s %q", what, word)
+		}
+		if word != "" {
+			out = append(out, word)
 		}
 	}
-	return opts, nil
+	return out, nil
 }
 
 func run(ctx context.Context, opts options) (err error) {
@@ -79,7 +119,7 @@ func run(ctx context.Context, opts options) (err error) {
 		err = f.end(err)
 	}()
 	rows, err := f.install(ctx)
-	for _, part := range []func(context.Context) ([]row, error){f.edits, f.rests} {
+	for _, part := range []func(context.Context) ([]row, error){f.edits, f.rests, f.restarts, f.partitions} {
 		if err != nil {
 			break
 		}

@@ -13,6 +13,9 @@ import (
 // goalRest is the rest in which the manager is to write nothing: everything is handed on again once in it.
 const goalRest = 10 * time.Minute
 
+// goalRestCPU is the percentage of a core that the manager may use at rest.
+const goalRestCPU = 10
+
 // rests counts what is written while nothing happens.
 func (f *fleet) rests(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partRest) {
@@ -38,9 +41,19 @@ func (f *fleet) rests(ctx context.Context) ([]row, error) {
 	if f.opts.rest >= goalRest {
 		r.goal, r.missed = "0", used.written(ourAccount) != 0
 	}
+	if err := f.saveProfile(ctx, "heap?gc=1", "rest.heap"); err != nil {
+		return nil, err
+	}
+	memory, err := f.memory()
+	if err != nil {
+		return nil, err
+	}
+	core := 100 * used.cpu[harness.Manager].Seconds() / f.opts.rest.Seconds()
 	return []row{
 		r,
-		{what: "... those of OCM's controllers", value: fmt.Sprint(used.written(ocmAccount))},
+		{what: "... the manager's CPU", value: fmt.Sprintf("%.1f %% of a core", core), goal: fmt.Sprintf("at most %d %%", goalRestCPU), missed: core > goalRestCPU},
+		{what: "... RSS of the manager and of the hub's components", value: memory},
+		{what: "... the writes of OCM's controllers", value: fmt.Sprint(used.written(ocmAccount))},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(used.cpu[harness.Manager]))},
 	}, nil
 }

@@ -41,6 +41,25 @@ func (f *fleet) usage() (usage, error) {
 	return out, err
 }
 
+// memory lists the resident sets of the components, the largest first.
+func (f *fleet) memory() (string, error) {
+	rss := map[string]float64{}
+	for _, c := range f.Components() {
+		if c.PID == 0 {
+			continue
+		}
+		var err error
+		if rss[c.Name], err = harness.Memory(c.PID); err != nil {
+			return "", fmt.Errorf("cannot measure %s: %w", c.Name, err)
+		}
+	}
+	var out []string
+	for _, name := range slices.SortedFunc(maps.Keys(rss), func(a, b string) int { return int(rss[b] - rss[a]) }) {
+		out = append(out, fmt.Sprintf("%s %.0f MB", name, rss[name]))
+	}
+	return strings.Join(out, ", "), nil
+}
+
 // usedSince is what was used since.
 func (f *fleet) usedSince(before usage) (usage, error) {
 	now, err := f.usage()
@@ -77,6 +96,21 @@ const (
 )
 
 func isOf(w lab.Write, accounts string) bool { return strings.HasPrefix(w.Account, accounts) }
+
+// perCluster lists the writes of the accounts, divided by the number of clusters, apart from leases.
+func (u usage) perCluster(accounts string, clusters int) string {
+	count := map[string]int{}
+	for w, n := range u.writes {
+		if n > 0 && isOf(w, accounts) && w.Resource != "leases" {
+			count[w.Verb+" "+w.Resource] += n
+		}
+	}
+	out := make([]string, 0, len(count))
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, fmt.Sprintf("%s %.2f", kind, float64(count[kind])/float64(clusters)))
+	}
+	return strings.Join(out, ", ")
+}
 
 // written counts what the accounts have written. The lease by which the replicas of a controller choose their leader is left
 // out: it does not depend on clusters.

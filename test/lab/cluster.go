@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"open-cluster-management.io/knative-addon/test/lab/pki"
+	"open-cluster-management.io/knative-addon/test/lab/realnode"
 )
 
 // Cluster is one Kubernetes control plane of the lab.
@@ -38,6 +39,10 @@ type Cluster struct {
 
 	dir        string
 	serviceIPs *serviceIPs
+	// slot is what the cluster's real node uses of the machine; nil for a cluster without one.
+	slot *realnode.Slot
+	// node is the real node after the start of its network.
+	node *realnode.Node
 	// agentNamespace is where the klusterlet agent keeps its secrets.
 	agentNamespace string
 	// agentName names the agent of a cluster that Lab.Reimport has renamed; empty means Name.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +22,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/test/lab/pki"
 	"open-cluster-management.io/knative-addon/test/lab/process"
+	"open-cluster-management.io/knative-addon/test/lab/realnode"
 )
 
 // startEtcds starts the etcd that the control planes share, each with a prefix of its own, and with Options.OwnHubEtcd another etcd
@@ -87,15 +87,17 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err := c.serviceIPs.claim(); err != nil {
 		return err
 	}
-	c.URL = "https://127.0.0.1:" + ports[0]
+	c.URL = "https://" + c.address() + ":" + ports[0]
 	if err := c.writeKeys(); err != nil {
 		return err
 	}
 	if err := l.startAPIServer(ctx, c, ports[0], frontProxy()...); err != nil {
 		return err
 	}
-	if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil { //nolint:contextcheck // connections outlive the call
-		return err
+	if c.slot == nil {
+		if err := c.serviceIPs.forward(c.serviceIPs.first(), "127.0.0.1:"+ports[0]); err != nil { //nolint:contextcheck // connections outlive the call
+			return err
+		}
 	}
 	if err := l.startControllers(c, ports[1], ports[2]); err != nil {
 		return err
@@ -137,14 +139,13 @@ func frontProxy() []string {
 func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args ...string) error {
 	args = append([]string{
 		"--etcd-servers=" + l.etcdURLOf(c), "--etcd-prefix=/" + c.Name,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--external-hostname=127.0.0.1", "--secure-port=" + port,
-		"--endpoint-reconciler-type=none", // it refuses loopback addresses
+		"--bind-address=" + c.address(), "--advertise-address=" + c.address(), "--external-hostname=" + c.address(), "--secure-port=" + port,
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--service-account-issuer=" + c.URL, "--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
-		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceIPs.cidr(), "--allow-privileged",
+		"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=" + c.serviceRange(), "--allow-privileged",
 		// Tests need no protection from themselves, and one lab has few clients with many requests.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500",
-	}, args...)
+	}, append(c.nodeArguments(), args...)...)
 	if policy := l.opts.auditPolicy(c == l.Hub); policy != "" {
 		if err := c.write("audit.yaml", []byte(policy)); err != nil {
 			return err
@@ -218,8 +219,9 @@ func (c *Cluster) writeKeys() error {
 		serverNames = append(serverNames, "cluster-manager-"+w+"-webhook.open-cluster-management-hub.svc")
 	}
 	for name, s := range map[string]pki.Subject{
-		"apiserver":   {Name: "kube-apiserver", Hosts: append(serverNames, "127.0.0.1", c.serviceIPs.first())},
-		"front-proxy": {Name: "front-proxy-client"},
+		"apiserver":      {Name: "kube-apiserver", Hosts: append(serverNames, c.address(), c.firstServiceIP())},
+		"front-proxy":    {Name: "front-proxy-client"},
+		"kubelet-client": {Name: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}},
 	} {
 		if files[name+".crt"], files[name+".key"], err = ca.Issue(s); err != nil {
 			return err
@@ -238,6 +240,8 @@ func (c *Cluster) writeKubeconfigs(ca *pki.CA) error {
 		"admin":              {Name: "admin", Groups: []string{"system:masters"}},
 		"controller-manager": {Name: "system:kube-controller-manager"},
 		"scheduler":          {Name: "system:kube-scheduler"},
+		"kubelet":            {Name: "system:node:" + realnode.NodeName, Groups: []string{"system:nodes"}},
+		"kube-proxy":         {Name: "system:kube-proxy"},
 	} {
 		cert, key, err := ca.Issue(s)
 		if err != nil {
@@ -256,8 +260,11 @@ func (c *Cluster) writeKubeconfigs(ca *pki.CA) error {
 	return nil
 }
 
-// startNodes starts KWOK with one node and Knative's webhooks, which run as processes.
+// startNodes starts KWOK with one node and Knative's webhooks, which run as processes, or the programs of the real node.
 func (l *Lab) startNodes(ctx context.Context, c *Cluster) error {
+	if c.node != nil {
+		return l.startRealNode(ctx, c)
+	}
 	port, err := l.portsFor(1)
 	if err != nil {
 		return err
@@ -282,18 +289,21 @@ func (l *Lab) startNodes(ctx context.Context, c *Cluster) error {
 		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)
 	}
 	l.bg.Go(func() { l.runKnative(l.ctx, c, client) })
-	return kwok.WaitReady(ctx, func(ctx context.Context) error {
-		n, err := client.CoreV1().Nodes().Get(ctx, "kwok-0", metav1.GetOptions{})
-		if err != nil {
-			return err
+	return kwok.WaitReady(ctx, func(ctx context.Context) error { return checkNode(ctx, client, "kwok-0") })
+}
+
+// checkNode returns an error unless the Node is Ready.
+func checkNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue {
+			return nil
 		}
-		for _, cond := range n.Status.Conditions {
-			if cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue {
-				return nil
-			}
-		}
-		return errors.New("node kwok-0 is not Ready")
-	})
+	}
+	return fmt.Errorf("node %s is not Ready", name)
 }
 
 const probeTimeout = 2 * time.Second

@@ -20,6 +20,8 @@ const (
 	managedInstances = 8  // API server, controller manager and agent
 	spokeInstances   = 7
 	lightInstances   = 3
+	// realNodeInstances are for containerd, kubelet, and those pods that run as root.
+	realNodeInstances = 16
 	// spareInstances are for everything else that the user runs.
 	spareInstances = 16
 	// defaultInstances are what a user has where that cannot be read.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"open-cluster-management.io/knative-addon/test/lab/process"
+	"open-cluster-management.io/knative-addon/test/lab/realnode"
 	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
 
@@ -60,6 +61,15 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	if opts.KnativeControllers {
 		set = append(set, tools.KnativeControllers)
 	}
+	if opts.RealNode {
+		if err := realnode.CheckMachine(); err != nil {
+			return nil, err
+		}
+		if opts.ManagedClusters == 0 {
+			return nil, errors.New("a real node needs a managed cluster")
+		}
+		set = append(set, tools.KubeNode, tools.Node, tools.KnativeServing)
+	}
 	bin, err := tools.Build(ctx, set, opts.Log)
 	if err != nil {
 		return nil, err
@@ -68,7 +78,11 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = l.reserve(ctx, hubInstances+opts.ManagedClusters*managedInstances+opts.Spokes*spokeInstances)
+	needed := hubInstances + opts.ManagedClusters*managedInstances + opts.Spokes*spokeInstances
+	if opts.RealNode {
+		needed += realNodeInstances
+	}
+	err = l.reserve(ctx, needed)
 	if err == nil {
 		err = l.up(ctx)
 	}
@@ -140,6 +154,11 @@ func (l *Lab) up(ctx context.Context) error {
 }
 
 func (l *Lab) startManaged(ctx context.Context, c *Cluster, hubReady <-chan struct{}) error {
+	if l.opts.RealNode && c == l.Managed[0] {
+		if err := l.claimNode(ctx, c); err != nil {
+			return err
+		}
+	}
 	if err := l.startControlPlane(ctx, c); err != nil {
 		return err
 	}
@@ -173,18 +192,20 @@ func (l *Lab) Close() error {
 	l.procs.KillAll()
 	l.bg.Wait()
 	l.release()
+	var err error
 	for _, c := range append(l.Clusters(), l.Hub) {
 		c.serviceIPs.close()
+		err = errors.Join(err, c.releaseNode())
 	}
 	l.ports.Release()
 	if l.opts.Dir != "" {
-		return nil
+		return err
 	}
 	defer func() { _ = l.lock.Close() }()
 	if err := os.RemoveAll(l.Dir); err != nil {
 		return fmt.Errorf("cannot remove the lab's directory: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Component is one process of the lab.

@@ -27,6 +27,9 @@ type Options struct {
 	ResyncInterval time.Duration
 	// OwnHubEtcd gives the hub an etcd of its own: see Lab.SnapshotHub, Lab.RestoreHub and Lab.RebuildHub.
 	OwnHubEtcd bool
+	// RealNode gives cluster1 a real node in place of KWOK's: pods run there, and the programs of Knative Serving are real. A real node
+	// needs root and packages of Debian: see realnode.CheckMachine.
+	RealNode bool
 	// KnativeControllers runs Knative's controllers too, not only its webhooks.
 	KnativeControllers bool
 	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what

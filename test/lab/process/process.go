@@ -44,6 +44,8 @@ type Spec struct {
 	// Dir is the working directory, an absolute path, and the directory of the program's temporary files: a removal of Dir removes
 	// the files of a killed program too. Without Dir the program uses the directories of its parent.
 	Dir string
+	// Namespaces are flags of clone(2): the program is the first process of new namespaces.
+	Namespaces uintptr
 }
 
 // Process is one program that can be started again after it was stopped.
@@ -95,7 +97,7 @@ func (p *Process) Start() error {
 	cmd := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // the program outlives the call; Stop ends the program
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.spec.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + cmp.Or(p.spec.Dir, os.TempDir())}, p.spec.Env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: p.spec.Namespaces}
 	if err := p.fork(cmd.Start); err != nil {
 		return fmt.Errorf("cannot start %s: %w", p.spec.Name, err)
 	}

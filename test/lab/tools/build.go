@@ -36,6 +36,11 @@ const (
 	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories it needs. No lab runs it
 	// by itself.
 	KnativeOperator = "knative-operator"
+	// KubeNode, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
+	// manifests that name the images.
+	KubeNode       = "kube-node"
+	Node           = "node"
+	KnativeServing = "knative-serving"
 )
 
 // Bin finds built programs.

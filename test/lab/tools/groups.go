@@ -55,13 +55,11 @@ type moduleFiles struct {
 }
 
 func groups() []group {
-	const component = "k8s.io/component-base/version."
 	return []group{
 		{name: "kube", programs: []program{{
 			name: "kube", pkg: ".",
-			links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
-			ldflags: "-X " + component + "gitVersion=" + KubernetesVersion + " -X " + component + "gitMajor=1 -X " + component + "gitMinor=35" +
-				" -X " + component + "gitTreeState=clean -X " + component + "buildDate=2026-01-01T00:00:00Z",
+			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
+			ldflags: versionFlags(),
 		}}},
 		{name: "ocm", programs: []program{{
 			name: "ocm", pkg: ".", ldflags: "-X open-cluster-management.io/ocm/pkg/version.versionFromGit=" + OCMVersion,
@@ -89,6 +87,21 @@ func groups() []group {
 			{name: "secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/secretreader/cmd/plugin"},
 			{name: "kubeconfig-secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/kubeconfig-secretreader/cmd/plugin"},
 		}},
+		{name: "kube-node", programs: []program{
+			{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", ldflags: versionFlags()},
+			{name: "kube-proxy", pkg: "k8s.io/kubernetes/cmd/kube-proxy", ldflags: versionFlags()},
+		}},
+		{name: "node", programs: []program{
+			{name: "init", pkg: "./init"},
+			{name: "pause", pkg: "./pause"},
+			{name: "hello", pkg: "./hello"},
+			{name: "gateway", pkg: "./gateway"},
+			{name: "coredns", pkg: "./coredns"},
+		}},
+		{name: "knative-serving", programs: servingPrograms(), stream: moduleFiles{module: operatorModule, name: "release-files", paths: []string{
+			"cmd/operator/kodata/knative-serving/1.23.0", "cmd/operator/kodata/ingress/1.23/kourier",
+			"cmd/operator/kodata/knative-serving/1.22.1", "cmd/operator/kodata/ingress/1.22/kourier",
+		}}},
 		{name: "knative-controllers", edits: loopbackOnly(), programs: []program{
 			{name: "serving-controller", pkg: "knative.dev/serving/cmd/controller"},
 			{name: "eventing-controller", pkg: "knative.dev/eventing/cmd/controller"},
@@ -103,10 +116,32 @@ func groups() []group {
 	}
 }
 
+// versionFlags make a program of Kubernetes report its version.
+func versionFlags() string {
+	const component = "k8s.io/component-base/version."
+	return "-X " + component + "gitVersion=" + KubernetesVersion + " -X " + component + "gitMajor=1 -X " + component + "gitMinor=35" +
+		" -X " + component + "gitTreeState=clean -X " + component + "buildDate=2026-01-01T00:00:00Z"
+}
+
+// servingPrograms are what the images of Knative Serving and of Kourier's controller run, unedited.
+func servingPrograms() []program {
+	out := []program{
+		{name: "cleanup", pkg: "knative.dev/serving/pkg/cleanup/cmd/cleanup"},
+		{name: "migrate", pkg: "knative.dev/pkg/apiextensions/storageversion/cmd/migrate"},
+		{name: "kourier", pkg: "knative.dev/net-kourier/cmd/kourier"},
+	}
+	for _, name := range []string{"activator", "autoscaler", "autoscaler-hpa", "controller", "webhook", "queue"} {
+		out = append(out, program{name: name, pkg: "knative.dev/serving/cmd/" + name})
+	}
+	return out
+}
+
 // dir is the module directory of the group below the tools directory.
 func (g group) dir() string {
-	if strings.HasPrefix(g.name, Knative+"-") {
-		return Knative
+	for _, module := range []string{Kube, Knative} {
+		if strings.HasPrefix(g.name, module+"-") {
+			return module
+		}
 	}
 	return g.name
 }

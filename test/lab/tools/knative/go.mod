@@ -2,7 +2,10 @@ module open-cluster-management.io/knative-addon/test/lab/tools/knative
 
 go 1.26
 
-require knative.dev/operator v0.50.0
+require (
+	knative.dev/net-kourier v0.48.0
+	knative.dev/operator v0.50.0
+)
 
 require (
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect

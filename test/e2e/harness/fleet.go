@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/util/retry"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -228,11 +229,19 @@ func (f *Fleet) Template(ctx context.Context, helmArgs ...string) (string, error
 	return f.Command(ctx, "helm", append([]string{"template", "knative-addon", f.chart, "--namespace", Namespace}, helmArgs...)...)
 }
 
-// Enable enables add-ons on clusters with clusteradm.
+// Enable enables add-ons on clusters with clusteradm. clusteradm reads an add-on that exists and updates the add-on without a retry:
+// a report of OCM or of the manager in between is a conflict, after which Enable runs clusteradm again, as a user would.
 func (f *Fleet) Enable(ctx context.Context, addOns, clusters []string) error {
-	_, err := f.Command(ctx, "clusteradm", "addon", "enable",
-		"--names", strings.Join(addOns, ","), "--clusters", strings.Join(clusters, ","))
-	return err
+	return retry.OnError(retry.DefaultBackoff, isConflictMessage, func() error {
+		_, err := f.Command(ctx, "clusteradm", "addon", "enable",
+			"--names", strings.Join(addOns, ","), "--clusters", strings.Join(clusters, ","))
+		return err
+	})
+}
+
+// isConflictMessage reports whether a program failed with the message of an API server's conflict.
+func isConflictMessage(err error) bool {
+	return strings.Contains(err.Error(), "the object has been modified")
 }
 
 // Disable disables add-ons on clusters with clusteradm. It does not wait.

@@ -3,7 +3,6 @@
 package manifestwork
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -21,17 +20,6 @@ import (
 // cluster lacked the object, and the annotation stays on the cluster for the next installation. A foundation of an older
 // manager has no such annotation, so that these objects stay.
 
-// namedManifest is the part of a manifest that RecordCreated reads.
-type namedManifest struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Name        string            `json:"name"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-}
-
-func (m *namedManifest) String() string { return m.Kind + " " + m.Metadata.Name }
-
 // RecordCreated annotates the Namespaces and CRDs of a foundation that an add-on of the hub has created or is about to
 // create, and makes the agent leave other Namespaces unchanged. before is the work that the foundation replaces: a probe,
 // another foundation, or nil.
@@ -41,8 +29,8 @@ func RecordCreated(foundation, before *workv1.ManifestWork, hub types.UID) error
 		return err
 	}
 	for i, m := range foundation.Spec.Workload.Manifests {
-		var named namedManifest
-		if err := json.Unmarshal(m.Raw, &named); err != nil {
+		named, err := readManifestName(m.Raw)
+		if err != nil {
 			return fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, foundation.Name, err)
 		}
 		switch {
@@ -91,8 +79,8 @@ func createdBefore(before *workv1.ManifestWork, hub types.UID) (map[string]bool,
 		}
 	}
 	for i, m := range before.Spec.Workload.Manifests {
-		var named namedManifest
-		if err := json.Unmarshal(m.Raw, &named); err != nil {
+		named, err := readManifestName(m.Raw)
+		if err != nil {
 			return nil, fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, before.Name, err)
 		}
 		if !render.KindNamed(named.Kind).Orphan {
@@ -107,45 +95,18 @@ func createdBefore(before *workv1.ManifestWork, hub types.UID) (map[string]bool,
 	return out, nil
 }
 
-// annotateManifest adds an annotation to a manifest and decodes only the metadata: CRDs are large.
-func annotateManifest(raw []byte, key, value string) ([]byte, error) {
-	var object, metadata map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(object["metadata"], &metadata); err != nil {
-		return nil, err
-	}
-	annotations := map[string]string{}
-	if have := metadata["annotations"]; len(have) > 0 {
-		if err := json.Unmarshal(have, &annotations); err != nil {
-			return nil, err
-		}
-	}
-	annotations[key] = value
-	var err error
-	if metadata["annotations"], err = json.Marshal(annotations); err != nil {
-		return nil, err
-	}
-	if object["metadata"], err = json.Marshal(metadata); err != nil {
-		return nil, err
-	}
-	return json.Marshal(object)
-}
-
 // BringsNamespace reports whether a foundation carries the Namespace.
 func BringsNamespace(foundation *workv1.ManifestWork, namespace string) bool {
 	return slices.ContainsFunc(foundation.Spec.Workload.Manifests, func(m workv1.Manifest) bool {
-		var named namedManifest
-		return json.Unmarshal(m.Raw, &named) == nil && named.Kind == "Namespace" && named.Metadata.Name == namespace
+		named, err := readManifestName(m.Raw)
+		return err == nil && named.Kind == "Namespace" && named.Metadata.Name == namespace
 	})
 }
 
 // HasCreated reports whether an add-on has created a Namespace or CRD of the foundation, which a deletion policy may delete.
 func HasCreated(foundation *workv1.ManifestWork) bool {
 	return slices.ContainsFunc(foundation.Spec.Workload.Manifests, func(m workv1.Manifest) bool {
-		var named namedManifest
-		err := json.Unmarshal(m.Raw, &named)
+		named, err := readManifestName(m.Raw)
 		return err != nil || render.KindNamed(named.Kind).Orphan && named.Metadata.Annotations[api.CreatedByHubAnnotation] != ""
 	})
 }

@@ -69,8 +69,7 @@ func foundationMeta(c api.Component, addon *addonv1beta1.ManagedClusterAddOn) me
 // HubOf returns the UID of the hub that the permissions of a foundation name; empty for a probe.
 func HubOf(foundation *workv1.ManifestWork) types.UID {
 	for _, m := range foundation.Spec.Workload.Manifests {
-		var named namedManifest
-		if json.Unmarshal(m.Raw, &named) == nil && named.Metadata.Annotations[api.HubAnnotation] != "" {
+		if named, err := readManifestName(m.Raw); err == nil && named.Metadata.Annotations[api.HubAnnotation] != "" {
 			return types.UID(named.Metadata.Annotations[api.HubAnnotation])
 		}
 	}

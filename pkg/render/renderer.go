@@ -218,16 +218,37 @@ func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 	return b, nil
 }
 
+// makeDocumentDirectory makes a directory for the documents of one rendering. The returned function removes the directory, and makes the
+// Knative Operator's functions forget the documents: resources could otherwise fill the disk and the memory with ever new documents.
+func (r *Renderer) makeDocumentDirectory(s sources) (path string, remove func(), err error) {
+	if len(s.manifests)+len(s.additional) == 0 {
+		return "", func() {}, nil
+	}
+	path, err = os.MkdirTemp(r.private.path, "documents-")
+	if err != nil {
+		return "", nil, newError(ReasonInternal, "cannot make a directory for the documents of a resource: %w", err)
+	}
+	return path, func() {
+		forgetParsed()
+		_ = os.RemoveAll(path) // Close removes the parent
+	}, nil
+}
+
 // operatorOutput returns the objects that the Knative Operator would install.
 func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.Unstructured, error) {
 	defer r.idle.Reset(parsedLifetime)
+	documents, removeDocuments, err := r.makeDocumentDirectory(j.sources)
+	if err != nil {
+		return nil, err
+	}
+	defer removeDocuments()
 	op := operator{dir: r.catalog.dir, minVersion: r.config.KubernetesMinVersion, deployment: j.install.deployment, begin: j.begin}
 	switch cr := j.install.newResource(j.version).(type) {
 	case *v1beta1.KnativeServing:
 		if err := r.catalog.checkServing(cr, j.version); err != nil {
 			return nil, err
 		}
-		if err := j.sources.writeFiles(r.private.path, &cr.Spec.CommonSpec, r.allowed); err != nil {
+		if err := j.sources.writeFiles(documents, &cr.Spec.CommonSpec, r.allowed); err != nil {
 			return nil, err
 		}
 		return op.runPipeline(ctx, cr, servingPipeline(cr))
@@ -235,7 +256,7 @@ func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.U
 		if err := r.catalog.checkEventing(cr, j.version); err != nil {
 			return nil, err
 		}
-		if err := j.sources.writeFiles(r.private.path, &cr.Spec.CommonSpec, r.allowed); err != nil {
+		if err := j.sources.writeFiles(documents, &cr.Spec.CommonSpec, r.allowed); err != nil {
 			return nil, err
 		}
 		objects, err := op.runPipeline(ctx, cr, eventingPipeline(cr))

@@ -173,6 +173,29 @@ func TestAdditionalManifests(t *testing.T) {
 	}
 }
 
+// TestDocumentsAreRemoved holds that the documents of a resource stay on the disk for one rendering only.
+func TestDocumentsAreRemoved(t *testing.T) {
+	s := serveManifests(t, map[string]string{"/more.yaml": additional, "/bad.yaml": "kind: [", "/whole.yaml": additional})
+	r := s.renderer(t)
+	for spec, wantError := range map[string]bool{
+		kourier + "additionalManifests: [{URL: '" + s.URL + "/more.yaml'}]":                         false,
+		kourier + "additionalManifests: [{URL: '" + s.URL + "/bad.yaml'}]":                          true,
+		kourier + "manifests: [{URL: '" + s.URL + "/whole.yaml'}, {URL: '" + s.URL + "/bad.yaml'}]": true,
+	} {
+		_, err := r.Render(context.Background(), install(t, api.Serving, spec), DefaultOptions(api.ModeManifestWork))
+		if (err != nil) != wantError {
+			t.Errorf("rendering %s: %v", spec, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(r.private.path, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{filepath.Join(r.private.path, lockName)}, left); diff != "" {
+		t.Errorf("files of the Renderer (-want +got):\n%s", diff)
+	}
+}
+
 // The operator, given the same documents as files, makes the same objects.
 func TestAdditionalManifestsLikeTheOperator(t *testing.T) {
 	const documents = `

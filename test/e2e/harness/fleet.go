@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/retry"
+
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"

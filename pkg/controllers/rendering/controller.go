@@ -66,9 +66,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	rollouts, err := r.gatherRollouts(ctx, component, addOns)
-	if isPending(err) {
-		return reconcile.Result{RequeueAfter: pendingRetry}, nil
-	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -80,6 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		if recheck > 0 {
 			next = min(next, recheck)
+		}
+		if slices.ContainsFunc(rollouts[key].members, func(m *member) bool { return m.pending }) {
+			next = min(next, pendingRetry)
 		}
 	}
 	return reconcile.Result{RequeueAfter: next}, nil

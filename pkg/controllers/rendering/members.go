@@ -23,7 +23,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
-	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
@@ -37,6 +36,9 @@ type member struct {
 	rendering string
 	// immediate reports that an administrator gives the turn at once.
 	immediate bool
+	// pending reports that the bundle of the cluster is being rendered. Such a cluster takes a place among the clusters that make
+	// progress: the other clusters of the rollout neither wait for the bundle nor get more turns than the strategy permits.
+	pending bool
 }
 
 // listAddOns returns the add-ons of the component that are not being deleted, and whether a cluster waits for its turn.
@@ -63,8 +65,12 @@ func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClus
 		return m, err
 	}
 	bundle, fault, err := addon.DetermineBundle(ctx, r.Bundles, a)
-	if err != nil || addon.IsRendering(fault) {
-		return nil, pendingOr(err)
+	if err != nil {
+		return nil, err
+	}
+	if addon.IsRendering(fault) {
+		m.pending, m.Phase, m.Since = true, rollout.Progressing, r.Clock.Now()
+		return m, nil
 	}
 	if fault != nil {
 		return m, nil //nolint:nilerr // the fault is a state of the configuration, which the add-on reports
@@ -133,14 +139,4 @@ func (r *Reconciler) giveTurn(ctx context.Context, m *member) error {
 		metav1.SetMetaDataAnnotation(&w.ObjectMeta, api.RenderingTurnAnnotation, m.rendering)
 	})
 	return err
-}
-
-func isPending(err error) bool { return render.IsPending(err) }
-
-// pendingOr returns the error, or else the error of a bundle that is being rendered.
-func pendingOr(err error) error {
-	if err != nil {
-		return err
-	}
-	return &render.Error{Reason: render.ReasonPending, Message: "a bundle is being rendered"}
 }

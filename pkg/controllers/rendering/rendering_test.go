@@ -3,6 +3,7 @@
 package rendering
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
@@ -20,6 +23,8 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
@@ -84,6 +89,41 @@ func TestPhaseOf(t *testing.T) {
 				t.Errorf("the phase is %d since %s, want %d since %s", got, since, tc.want, tc.since)
 			}
 		})
+	}
+}
+
+// pendingBundles implements addon.Bundles for a cluster whose bundle is being rendered, addon.Targets and addon.Pauses.
+type pendingBundles struct{}
+
+func (pendingBundles) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
+	return nil, &render.Error{Reason: render.ReasonPending, Message: "the bundle is being rendered"}
+}
+
+func (pendingBundles) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) {
+	return resolve.Result{Target: &resolve.Target{}}, nil
+}
+
+func (pendingBundles) PausedBy(*addonv1beta1.ManagedClusterAddOn) string { return "" }
+
+// TestPendingBundle holds that a cluster whose bundle is being rendered takes a place in the rollout, and stops no other cluster.
+func TestPendingBundle(t *testing.T) {
+	r := &Reconciler{
+		Bundles: pendingBundles{}, Targets: pendingBundles{}, Pauses: pendingBundles{}, Clock: clock.RealClock{},
+	}
+	m, err := r.readMember(t.Context(), testAddOn("cluster1"))
+	if err != nil || !m.pending {
+		t.Fatalf("the member is %+v, the error %v", m, err)
+	}
+	for concurrency, want := range map[int]int{1: 0, 2: 1} {
+		strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+			MaxConcurrency: intstr.FromInt(concurrency), RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "1h"},
+		}}
+		plan, err := rollout.Determine(strategy, []rollout.Cluster{
+			m.Cluster, {Name: "cluster2", Phase: rollout.Waiting}, {Name: "cluster3", Phase: rollout.Waiting},
+		})
+		if err != nil || plan.Update.Len() != want {
+			t.Errorf("with maxConcurrency %d the plan is %+v, the error %v, want %d turns", concurrency, plan, err, want)
+		}
 	}
 }
 

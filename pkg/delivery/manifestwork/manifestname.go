@@ -11,6 +11,8 @@ import (
 
 // Each pass over an add-on reads the names of all manifests of a foundation, and annotates the CRDs. All clusters of a fleet have equal
 // manifests, and CRDs are large. Both results are therefore remembered by the digest of a manifest.
+//
+//nolint:gochecknoglobals // the results depend on the manifests alone, and all callers may share the results
 var (
 	manifestNames      = lru.New(maxRememberedManifests)
 	annotatedManifests = lru.New(maxRememberedManifests)

@@ -133,7 +133,7 @@ func (r *Reconciler) runDelivery(
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {
-	r.Status.transitions.forget(name)
+	r.Status.transitions.Forget(name)
 	for _, d := range r.Deliveries {
 		d.Forget(name)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -53,7 +54,7 @@ type StatusWriter struct {
 	// ReadyAfter receives how long a resource was not Ready before the resource became Ready; nil drops the time.
 	ReadyAfter func(component api.Component, config *unstructured.Unstructured, after time.Duration)
 
-	transitions transitionLimiter
+	transitions reconciler.WriteLimiter
 }
 
 // writeInstallation writes the conditions of an installation. The version in the status is the version of the last bundle that
@@ -71,7 +72,7 @@ func (w *StatusWriter) writeInstallation(
 		now.Version = in.Bundle.Version
 	}
 	if isTransition(last, now) {
-		if wait := w.transitions.take(nameOf(config), w.Clock.Now()); wait > 0 {
+		if wait := w.transitions.Take(nameOf(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
 			return wait, nil
 		}
 	}

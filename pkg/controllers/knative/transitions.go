@@ -3,12 +3,9 @@
 package knative
 
 import (
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -19,39 +16,6 @@ const (
 	transitionInterval = 20 * time.Second
 	transitionBurst    = 3
 )
-
-// transitionLimiter limits the transitions of each resource. A restart of the manager permits transitionBurst transitions more.
-type transitionLimiter struct {
-	mu       sync.Mutex
-	limiters map[types.NamespacedName]*rate.Limiter
-}
-
-// take returns 0 when the resource may report a transition now, and otherwise the time until the next report.
-func (l *transitionLimiter) take(name types.NamespacedName, now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	limiter := l.limiters[name]
-	if limiter == nil {
-		if l.limiters == nil {
-			l.limiters = map[types.NamespacedName]*rate.Limiter{}
-		}
-		limiter = rate.NewLimiter(rate.Every(transitionInterval), transitionBurst)
-		l.limiters[name] = limiter
-	}
-	reservation := limiter.ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
-	}
-	return wait
-}
-
-// forget ends the limit of a resource that is gone.
-func (l *transitionLimiter) forget(name types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.limiters, name)
-}
 
 // isTransition reports whether the cluster of a resource became reachable or unreachable since the last status of the same spec.
 func isTransition(last, now resourceStatus) bool {

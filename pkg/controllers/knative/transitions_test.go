@@ -46,26 +46,3 @@ func TestFlappingCluster(t *testing.T) {
 		t.Errorf("at the end the status is %+v", got)
 	}
 }
-
-// TestTransitionLimiter holds that each resource has a limit of its own, and that a removed resource leaves nothing.
-func TestTransitionLimiter(t *testing.T) {
-	var l transitionLimiter
-	one, two, now := nameOf(localServing()), nameOf(serving("two", 1)), time.Unix(10000, 0)
-	for range transitionBurst {
-		if wait := l.take(one, now); wait > 0 {
-			t.Fatalf("the first transitions wait %s", wait)
-		}
-	}
-	if wait := l.take(one, now); wait != transitionInterval {
-		t.Errorf("the next transition waits %s", wait)
-	}
-	if wait := l.take(two, now); wait > 0 {
-		t.Errorf("another resource waits %s", wait)
-	}
-	if wait := l.take(one, now.Add(transitionInterval)); wait > 0 {
-		t.Errorf("after the interval the transition waits %s", wait)
-	}
-	if l.forget(one); len(l.limiters) != 1 {
-		t.Errorf("%d limiters are left", len(l.limiters))
-	}
-}

@@ -60,6 +60,9 @@ type Reconciler struct {
 	// Trigger enqueues the add-on in addon-framework.
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock
+
+	// messages limits the writes that change only messages of conditions.
+	messages reconciler.WriteLimiter
 }
 
 // pendingRetry is the time until the next pass while a bundle is being rendered.
@@ -78,8 +81,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.giveUpFormerWorks(ctx, s)
 	}
 	if s.addon == nil {
+		r.messages.Forget(req.NamespacedName)
 		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
 	}
+	result, err := r.reconcileAddOn(ctx, s)
+	if err == nil && s.messageDelay > 0 && (result.RequeueAfter == 0 || s.messageDelay < result.RequeueAfter) {
+		result.RequeueAfter = s.messageDelay
+	}
+	return result, err
+}
+
+// reconcileAddOn takes the next step of an add-on that exists.
+func (r *Reconciler) reconcileAddOn(ctx context.Context, s *scope) (reconcile.Result, error) {
 	if desired := revision.Desired(s.addon); desired != nil {
 		reconciler.Describe(ctx, reconciler.Subject{Revision: desired.SpecHash})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,8 @@ type scope struct {
 	payloads []*workv1.ManifestWork
 	// handover holds the record of the replaced add-on; nil when no record exists, or when the record is of another ManagedCluster.
 	handover *appsv1.ControllerRevision
+	// messageDelay is the time until the add-on may report messages that this pass did not write; 0 without such messages.
+	messageDelay time.Duration
 }
 
 // gatherScope reads the objects of a pass. gatherScope returns nil for an add-on of another project.

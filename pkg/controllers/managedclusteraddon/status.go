@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -249,12 +251,42 @@ func (r *Reconciler) reportPause(ctx context.Context, s *scope, by string) error
 // limit.
 const messageLimit = 4096
 
+// After messageBurst writes, an add-on gets a write that changes only messages of conditions once in messageInterval: during an
+// installation, the message of Available follows every workload that begins to run.
+const (
+	messageInterval = 5 * time.Second
+	messageBurst    = 1
+)
+
+// changesOnlyMessages reports whether the conditions differ from the conditions of the add-on, and only by messages.
+func changesOnlyMessages(a *addonv1beta1.ManagedClusterAddOn, conditions []metav1.Condition) bool {
+	differs := false
+	for i := range conditions {
+		last := apimeta.FindStatusCondition(a.Status.Conditions, conditions[i].Type)
+		if last == nil || last.Status != conditions[i].Status || last.Reason != conditions[i].Reason {
+			return false
+		}
+		differs = differs || last.Message != conditions[i].Message
+	}
+	return differs && a.Status.HealthCheck.Mode == addonv1beta1.HealthCheckModeCustomized
+}
+
+// setConditions writes conditions of the add-on. Messages alone wait for messageInterval, which the pass then records in the scope.
 func (r *Reconciler) setConditions(ctx context.Context, s *scope, conditions []metav1.Condition) error {
+	for i := range conditions {
+		conditions[i].Message = message.OneLine(conditions[i].Message, messageLimit) // the message may repeat a text from the cluster
+	}
+	if changesOnlyMessages(s.addon, conditions) {
+		name := types.NamespacedName{Namespace: s.addon.Namespace, Name: s.addon.Name}
+		if wait := r.messages.Take(name, r.Clock.Now(), messageInterval, messageBurst); wait > 0 {
+			s.messageDelay = wait
+			return nil
+		}
+	}
 	written, err := hub.Patch(ctx, r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.addon.Namespace), s.addon,
 		func(a *addonv1beta1.ManagedClusterAddOn) {
 			a.Status.HealthCheck.Mode = addonv1beta1.HealthCheckModeCustomized // else the work agent looks for a Lease of the add-on
 			for _, c := range conditions {
-				c.Message = message.OneLine(c.Message, messageLimit) // the message may repeat a text from the cluster
 				apimeta.SetStatusCondition(&a.Status.Conditions, c)
 			}
 		}, "status")

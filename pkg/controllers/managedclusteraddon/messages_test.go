@@ -1,0 +1,57 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package managedclusteraddon
+
+import (
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
+)
+
+// TestMessagesAreLimited holds that a status or a reason is written at once, that messages alone are written once in messageInterval,
+// and that the pass records the time until the last message can be written.
+func TestMessagesAreLimited(t *testing.T) {
+	h := newHub()
+	h.addOn.ResourceVersion = "1"
+	client, clock := addonfake.NewSimpleClientset(h.addOn), testclock.NewFakePassiveClock(time.Unix(1000, 0))
+	r := &Reconciler{AddOnClient: client, Clock: clock}
+	stored := h.addOn
+	for n, step := range []struct {
+		after           time.Duration
+		status          metav1.ConditionStatus
+		reason, message string
+		want            string
+		delay           time.Duration
+	}{
+		{0, metav1.ConditionFalse, "Unavailable", "1 of 3", "1 of 3", 0},
+		{0, metav1.ConditionFalse, "Unavailable", "2 of 3", "2 of 3", 0},
+		{time.Second, metav1.ConditionFalse, "Unavailable", "3 of 3", "2 of 3", messageInterval - time.Second},
+		{0, metav1.ConditionFalse, "Unavailable", "2 of 3", "2 of 3", 0}, // as stored
+		{0, metav1.ConditionFalse, "Removing", "other", "other", 0},
+		{0, metav1.ConditionTrue, "Removing", "runs", "runs", 0},
+		{0, metav1.ConditionTrue, "Removing", "still", "runs", messageInterval - time.Second},
+		{messageInterval, metav1.ConditionTrue, "Removing", "still", "still", 0},
+	} {
+		clock.SetTime(clock.Now().Add(step.after))
+		s := &scope{addon: stored}
+		err := r.setConditions(t.Context(), s, []metav1.Condition{{
+			Type: addonv1beta1.ManagedClusterAddOnConditionAvailable, Status: step.status, Reason: step.reason, Message: step.message,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored, err = client.AddonV1beta1().ManagedClusterAddOns(clusterName).Get(t.Context(), h.addOn.Name, metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c := apimeta.FindStatusCondition(stored.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
+		if c.Message != step.want || s.messageDelay != step.delay {
+			t.Errorf("step %d: message %q is stored, and the pass waits %s; want %q and %s", n, c.Message, s.messageDelay, step.want, step.delay)
+		}
+	}
+}

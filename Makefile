@@ -257,7 +257,7 @@ BUILD_IMAGE = $(MAKE) --no-print-directory releases && (cd deploy/image && go bu
 	bin/image -version $(VERSION) -name $(IMAGE) -platforms $(PLATFORMS) -output bin/knative-addon-image.tar
 
 .PHONY: image
-image: ## Build the manager's image IMAGE for PLATFORMS as an OCI archive; no container engine is needed.
+image: ## Build the manager's image IMAGE for PLATFORMS as an OCI archive, with bills of materials; no container engine is needed.
 	@$(BUILD_IMAGE)
 
 .PHONY: image-push

@@ -6,12 +6,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"debug/buildinfo"
 	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdxlib"
 )
 
 const testName = "registry.example.com/team/knative-addon:v1.2.3"
@@ -149,7 +153,7 @@ func buildArchive(t *testing.T, output string) v1.Hash {
 
 // TestPush builds a small module for one platform, and pushes the image to a registry.
 func TestPush(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	t.Cleanup(server.Close)
 	source := t.TempDir()
 	for path, content := range map[string]string{"go.mod": "module m\n\ngo 1.26.0\n", "cmd/knative-addon/main.go": "package main\n\nfunc main() {}\n"} {
@@ -176,6 +180,83 @@ func TestPush(t *testing.T) {
 	}
 	if config, err := image.ConfigFile(); err != nil || config.Architecture != "arm64" {
 		t.Errorf("the registry has %+v, error %v", config, err)
+	}
+	checkReferrer(t, tag, image)
+}
+
+// checkReferrer reads the bill of materials that the registry lists for an image.
+func checkReferrer(t *testing.T, tag name.Tag, image v1.Image) {
+	t.Helper()
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Referrers(tag.Context().Digest(digest.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	referrers, err := index.IndexManifest()
+	if err != nil || len(referrers.Manifests) != 1 || referrers.Manifests[0].ArtifactType != string(spdxMediaType) {
+		t.Fatalf("the referrers are %+v, error %v, want one bill of materials", referrers, err)
+	}
+	artifact, err := remote.Image(tag.Context().Digest(referrers.Manifests[0].Digest.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := artifact.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("the artifact has %d layers, error %v", len(layers), err)
+	}
+	content, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = content.Close() }()
+	document, err := json.Read(content)
+	if err != nil || len(document.Packages) != 2 || document.Packages[0].PackageName != "m" || document.Packages[1].PackageName != "stdlib" {
+		t.Errorf("the bill of materials is %+v, error %v", document, err)
+	}
+}
+
+// TestDescribeProgram holds that the bill of materials names every module of a program once, and that replaced modules are absent.
+func TestDescribeProgram(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := describeProgram(program, "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := json.Read(bytes.NewReader(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spdxlib.ValidateDocument(document); err != nil {
+		t.Error(err)
+	}
+	names := map[string]string{}
+	for _, p := range document.Packages {
+		names[p.PackageName] = p.PackageVersion
+	}
+	if len(info.Deps) == 0 || len(document.Packages) != len(info.Deps)+2 || len(names) != len(document.Packages) || len(document.Relationships) != len(document.Packages) {
+		t.Errorf("the document has %d packages and %d relationships; the program has %d modules", len(document.Packages), len(document.Relationships), len(info.Deps))
+	}
+	for _, m := range info.Deps {
+		if names[m.Path] != m.Version {
+			t.Errorf("module %s has version %q, want %s", m.Path, names[m.Path], m.Version)
+		}
+	}
+	replaced := linkedModules(&debug.BuildInfo{Deps: []*debug.Module{{Path: "a", Version: "v1.0.0", Replace: &debug.Module{Path: "b", Version: "v2.0.0"}}}})
+	if len(replaced) != 1 || replaced[0].Path != "b" {
+		t.Errorf("the linked modules are %+v, want the replacement", replaced)
+	}
+	if _, err := describeProgram("image_test.go", "v1.2.3"); err == nil {
+		t.Error("a file without modules has a bill of materials")
 	}
 }
 

@@ -48,27 +48,18 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot parse -name: %w", err)
 	}
-	directory, err := os.MkdirTemp("", "knative-addon-image-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(directory) }()
-	var images []v1.Image
+	var list []v1.Platform
 	for p := range strings.SplitSeq(*platforms, ",") {
 		platform, err := v1.ParsePlatform(p)
 		if err != nil {
 			return fmt.Errorf("cannot parse platform %q: %w", p, err)
 		}
-		program := filepath.Join(directory, "knative-addon-"+platform.OS+"-"+platform.Architecture)
-		fmt.Fprintf(out, "building knative-addon %s for %s\n", *version, platform)
-		if err := buildProgram(ctx, *source, program, *version, platform); err != nil {
-			return err
-		}
-		image, err := assembleImage(program, *version, platform)
-		if err != nil {
-			return err
-		}
-		images = append(images, image)
+		list = append(list, *platform)
+	}
+	b := builder{out: out, source: *source, version: *version, directory: filepath.Dir(*output)}
+	images, documents, err := b.buildImages(ctx, list)
+	if err != nil {
+		return err
 	}
 	index, err := assembleIndex(images)
 	if err != nil {
@@ -82,11 +73,74 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if !*push {
 		return nil
 	}
-	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := pushAll(ctx, tag, index, images, documents); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "pushed %s@%s, and the bill of materials of each platform\n", tag, digest)
+	return nil
+}
+
+// builder builds the program of one version. The builder prints its steps to out, and writes the bills of materials into the directory.
+type builder struct {
+	out                        io.Writer
+	source, version, directory string
+}
+
+// buildImages builds an image and a bill of materials for each platform, in the order of the platforms.
+func (b builder) buildImages(ctx context.Context, platforms []v1.Platform) (images []v1.Image, documents [][]byte, err error) {
+	directory, err := os.MkdirTemp("", "knative-addon-image-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = os.RemoveAll(directory) }()
+	for _, platform := range platforms {
+		program := filepath.Join(directory, "knative-addon-"+platform.OS+"-"+platform.Architecture)
+		fmt.Fprintf(b.out, "building knative-addon %s for %s\n", b.version, platform)
+		if err := buildProgram(ctx, b.source, program, b.version, &platform); err != nil {
+			return nil, nil, err
+		}
+		image, err := assembleImage(program, b.version, &platform)
+		if err != nil {
+			return nil, nil, err
+		}
+		document, err := b.writeDocument(program)
+		if err != nil {
+			return nil, nil, err
+		}
+		images, documents = append(images, image), append(documents, document)
+	}
+	return images, documents, nil
+}
+
+// pushAll pushes the index with all images, and the bill of materials of each image.
+func pushAll(ctx context.Context, tag name.Tag, index v1.ImageIndex, images []v1.Image, documents [][]byte) error {
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	if err := remote.WriteIndex(tag, index, options...); err != nil {
 		return fmt.Errorf("cannot push %s: %w", tag, err)
 	}
-	fmt.Fprintf(out, "pushed %s@%s\n", tag, digest)
+	for i, image := range images {
+		if err := pushDocument(tag.Context(), documents[i], image, options...); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// writeDocument writes the bill of materials of a program, and returns the document.
+func (b builder) writeDocument(program string) ([]byte, error) {
+	document, err := describeProgram(program, b.version)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(b.directory, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(b.directory, filepath.Base(program)+".spdx.json")
+	if err := os.WriteFile(path, document, 0o644); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(b.out, "%s lists the modules of %s\n", path, filepath.Base(program))
+	return document, nil
 }
 
 // buildProgram compiles the manager such that the same source yields the same bytes on every machine.

@@ -181,6 +181,10 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 				if manifestwork.IsOrphaned(&w) || !isReported(&w, workv1.WorkApplied) || !isReported(&w, workv1.WorkAvailable) {
 					return fmt.Errorf("%s has generation %d, annotations %v and conditions %+v", w.Name, w.Generation, w.Annotations, w.Status.Conditions)
 				}
+				// The manager records the version after the report that the add-on is Available.
+				if w.Name == manifestwork.FoundationName(component) && w.Annotations[api.RunningVersionAnnotation] != w.Annotations[api.VersionAnnotation] {
+					return fmt.Errorf("%s does not record yet that the version runs: %v", w.Name, w.Annotations)
+				}
 			}
 			return nil
 		})

@@ -179,6 +179,10 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
 	cd test/e2e && $(E2E) -stories=nightly
 
+.PHONY: quickstart-test
+quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of real components; about 3 minutes on two cores.
+	cd test/e2e && go test . -count=1 -v -run '^TestQuickstart$$' -timeout 20m
+
 .PHONY: test-browser
 test-browser: releases ## Show the pages of the dashboard in headless Chromium, which Debian's package chromium has.
 	go test ./pkg/dashboard -count=1 -run '^TestBrowser$$' -browser

@@ -80,7 +80,22 @@ type Options struct {
 
 // Install installs the chart and runs the manager.
 func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
-	root, err := repository()
+	f, err := Prepare(l, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Reinstall(ctx); err != nil || !opts.LocalInstalls {
+		return f, err
+	}
+	return f, f.run(ctx, program{
+		command: LocalInstalls, name: LocalInstalls, account: LocalAccount,
+		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trustedArgs(opts)...),
+	})
+}
+
+// Prepare returns a fleet without the add-on: the caller installs the chart, and runs the manager with RunManager.
+func Prepare(l *lab.Lab, opts Options) (*Fleet, error) {
+	root, err := Repository()
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +103,12 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	var trusted []string
 	if len(opts.Trusted) > 0 {
-		names := strings.Join(opts.Trusted, ",")
-		trusted = []string{"--trusted-namespaces=" + names}
-		opts.Helm = append(slices.Clone(opts.Helm), "--set", "rendering.trustedNamespaces={"+names+"}")
+		opts.Helm = append(slices.Clone(opts.Helm), "--set", "rendering.trustedNamespaces={"+strings.Join(opts.Trusted, ",")+"}")
 	}
 	f := &Fleet{
 		Lab: l, Binary: binary, chart: filepath.Join(root, "charts", "knative-addon"), hubProxy: opts.HubProxy,
-		args: slices.Concat([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trusted, opts.Manager),
+		args: slices.Concat([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trustedArgs(opts), opts.Manager),
 	}
 	var errs [3]error
 	f.AddOns, errs[0] = addonclient.NewForConfig(l.Hub.Config)
@@ -112,13 +124,15 @@ func Install(ctx context.Context, l *lab.Lab, opts Options) (*Fleet, error) {
 		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
 	}, opts.Helm...)
-	if err := f.Reinstall(ctx); err != nil || !opts.LocalInstalls {
-		return f, err
+	return f, nil
+}
+
+// trustedArgs returns the argument of the manager for the trusted namespaces.
+func trustedArgs(opts Options) []string {
+	if len(opts.Trusted) == 0 {
+		return nil
 	}
-	return f, f.run(ctx, program{
-		command: LocalInstalls, name: LocalInstalls, account: LocalAccount,
-		args: append([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trusted...),
-	})
+	return []string{"--trusted-namespaces=" + strings.Join(opts.Trusted, ",")}
 }
 
 // Reinstall installs the chart as Install did, on a hub that has lost the chart, and runs a manager in place of the stopped one.
@@ -131,12 +145,12 @@ func (f *Fleet) Reinstall(ctx context.Context) error {
 
 // Binary returns the file of knative-addon that `make build` writes.
 func Binary() (string, error) {
-	root, err := repository()
+	root, err := Repository()
 	return filepath.Join(root, "bin", "knative-addon"), err
 }
 
-// repository is the root of the checkout that this file is in.
-func repository() (string, error) {
+// Repository returns the root of the checkout that this file is in.
+func Repository() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	if _, err := os.Stat(filepath.Join(root, "charts")); err != nil {

@@ -46,6 +46,25 @@ func TestReliabilityTable(t *testing.T) {
 	}
 }
 
+// TestUpgradesNameStories holds that docs/upgrades.md names stories that exist.
+func TestUpgradesNameStories(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "upgrades.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := tableTest.FindAllStringSubmatch(string(page), -1)
+	if len(found) < 5 {
+		t.Errorf("the page names %d stories, so that the test overlooks stories", len(found))
+	}
+	stories := readTests(t, filepath.Join(root, "test", "e2e"), map[string]string{})
+	for _, f := range found {
+		if !strings.Contains(stories, "func "+f[2]+"(t *testing.T)") {
+			t.Errorf("the page names %s, which test/e2e lacks", f[2])
+		}
+	}
+}
+
 // readTests returns the text of all test files of a directory, which it keeps in read.
 func readTests(t *testing.T, dir string, read map[string]string) string {
 	t.Helper()

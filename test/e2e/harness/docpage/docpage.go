@@ -148,6 +148,7 @@ var (
 	// shortHash is the beginning of a hash, age a time since an event.
 	shortHash = regexp.MustCompile(`\b[0-9a-f]{8}\b`)
 	age       = regexp.MustCompile(`\b(\d+[smhd])+\b`)
+	anyText   = regexp.MustCompile(` ?\.\.\. ?`)
 )
 
 // normalize returns a line without the parts that differ from one run of a command to the next.
@@ -173,7 +174,7 @@ func (b *Block) CheckOutput(output string) error {
 
 // matches reports whether a line has the parts of the promised line that "..." separates. Without "..." both are equal.
 func matches(want, line string) bool {
-	parts := strings.Split(want, "...")
+	parts := anyText.Split(want, -1)
 	for i, part := range parts {
 		at := strings.Index(line, part)
 		if at < 0 || i == 0 && at > 0 {

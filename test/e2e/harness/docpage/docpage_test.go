@@ -72,6 +72,7 @@ func TestCheckOutput(t *testing.T) {
 		"any text at the end":                     {want: []string{`cluster2   False: version "1.32" ...`}},
 		"any text in the middle":                  {want: []string{`cluster2 ... use 1.23`}},
 		"any text at the beginning":               {want: []string{`... is unknown: use 1.23`}},
+		"no text at all":                          {want: []string{`cluster2 ... False: version ... "1.32" is unknown: use 1.23`}},
 		"a part of a line":                        {want: []string{"1 of 2"}, fails: true},
 		"another value":                           {want: []string{"cluster1 False d9b1c0de 2m5s"}, fails: true},
 		"another order":                           {want: []string{"1 of 2 ready", "CLUSTER READY"}, fails: true},

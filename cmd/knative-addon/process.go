@@ -93,6 +93,9 @@ func (f *processFlags) hubConfig() (*rest.Config, error) {
 
 // prepareRendering reads the configuration of the hub's API server and opens the release manifests. The caller closes the renderer.
 func (f *processFlags) prepareRendering(logger logr.Logger, flags *renderFlags, trusted trust.Policy) (*rest.Config, *render.Renderer, error) {
+	if err := flags.requireSum(); err != nil {
+		return nil, nil, err
+	}
 	config, err := f.hubConfig()
 	if err != nil {
 		return nil, nil, err

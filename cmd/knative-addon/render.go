@@ -219,7 +219,7 @@ func newImagesCommand() *cobra.Command {
 
 func newVersionsCommand() *cobra.Command {
 	var o offlineCommand
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "versions", Short: "Print the versions of Knative that this program can deliver", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withRenderer(func(r *render.Renderer) error {
@@ -231,4 +231,6 @@ func newVersionsCommand() *cobra.Command {
 			})
 		},
 	}
+	o.flags.addReleases(cmd.Flags())
+	return cmd
 }

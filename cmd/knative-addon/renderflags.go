@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/pflag"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -16,6 +18,7 @@ type renderFlags struct {
 	allowedHosts, allowedKinds     []string
 	allowedNetworks                []string
 	keepDescriptions, keepExamples bool
+	releasesFlags
 }
 
 func (f *renderFlags) add(flags *pflag.FlagSet) {
@@ -27,6 +30,7 @@ func (f *renderFlags) add(flags *pflag.FlagSet) {
 		`kinds, as Kind.group, that additional manifests and patches of trusted namespaces may deliver besides those of Knative's releases; "*" is every kind`)
 	flags.BoolVar(&f.keepDescriptions, "keep-crd-descriptions", false, "deliver the descriptions in CRD schemas")
 	flags.BoolVar(&f.keepExamples, "keep-config-examples", false, "deliver the _example keys of Knative's ConfigMaps")
+	f.addReleases(flags)
 }
 
 func (f *renderFlags) buildConfig(policy trust.Policy) render.Config {
@@ -34,6 +38,7 @@ func (f *renderFlags) buildConfig(policy trust.Policy) render.Config {
 		RemoteManifests: render.RemotePolicy{AllowedHosts: f.allowedHosts, AllowedNetworks: f.allowedNetworks},
 		AllowedKinds:    f.allowedKinds,
 		Trust:           policy,
+		FurtherReleases: render.ReleasesDirectory{Path: f.directory, SHA256: f.sum},
 	}
 }
 
@@ -42,4 +47,25 @@ func (f *renderFlags) buildOptions(mode api.DeliveryMode) render.Options {
 	o.KeepDescriptions = o.KeepDescriptions || f.keepDescriptions
 	o.KeepExamples = o.KeepExamples || f.keepExamples
 	return o
+}
+
+// releasesFlags are the releases of Knative that an administrator adds to the releases of the program.
+type releasesFlags struct {
+	directory, sum string
+}
+
+func (f *releasesFlags) addReleases(flags *pflag.FlagSet) {
+	flags.StringVar(&f.directory, "releases-dir", "",
+		"directory with further releases of Knative, such as knative-serving/1.2.3/FILE.yaml, and a file SHA256SUMS; empty means the releases of this program")
+	flags.StringVar(&f.sum, "releases-sha256", "",
+		"SHA-256 that file SHA256SUMS of --releases-dir must have; the programs on a hub require the sum")
+}
+
+// requireSum returns an error for a directory without a sum: a program on a hub delivers the content of the directory to every cluster.
+func (f *releasesFlags) requireSum() error {
+	if f.directory != "" && f.sum == "" {
+		return fmt.Errorf("cannot use --releases-dir=%q without a sum: review the directory, and set --releases-sha256 to the output of "+
+			"\"sha256sum SHA256SUMS\"", f.directory)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package render
 import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render/internal/remote"
+	"open-cluster-management.io/knative-addon/pkg/render/releases"
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
@@ -37,6 +38,8 @@ func (o Options) withDefaults() Options {
 type Config struct {
 	// ReleasesDir holds the release manifests. Empty means $KO_DATA_PATH, and the embedded archive when that is empty.
 	ReleasesDir string
+	// FurtherReleases is a directory with releases besides the embedded releases. The zero value adds none.
+	FurtherReleases ReleasesDirectory
 	// KubernetesMinVersion is the value of KUBERNETES_MIN_VERSION for Knative's workloads; empty adds no variable.
 	KubernetesMinVersion string
 	// RemoteManifests allows spec.manifests and spec.additionalManifests. The zero value refuses every URL.
@@ -53,3 +56,6 @@ type Config struct {
 
 // RemotePolicy says which URLs may be fetched.
 type RemotePolicy = remote.Policy
+
+// ReleasesDirectory is a directory with releases of Knative that an administrator adds to the embedded releases.
+type ReleasesDirectory = releases.Directory

@@ -65,6 +65,10 @@ func New(cfg Config) (*Renderer, error) {
 func (r *Renderer) openReleases() error {
 	dir := firstOf(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
 	if dir != "" {
+		if added := r.config.FurtherReleases.Path; added != "" {
+			return newError(ReasonReleasesMissing, "cannot add the releases of directory %q to those of %s=%q, which are not this program's: "+
+				"unset %s, or copy the releases there", added, common.KoEnvKey, dir, common.KoEnvKey)
+		}
 		r.source = "directory " + dir + ", unverified"
 	} else {
 		dir = filepath.Join(r.private.path, "releases")
@@ -76,6 +80,9 @@ func (r *Renderer) openReleases() error {
 			return newError(ReasonReleasesMissing, "%w", err)
 		}
 		r.source = fmt.Sprintf("%s %s, sha256:%s", releases.Module, sum.Version, sum.SHA256)
+		if err := r.addFurtherReleases(dir); err != nil {
+			return err
+		}
 	}
 	var err error
 	r.catalog, err = readCatalog(dir)

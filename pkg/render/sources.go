@@ -163,6 +163,11 @@ func parseSource(data []byte) ([]*unstructured.Unstructured, error) {
 	if err := checkDocuments(data); err != nil {
 		return nil, err
 	}
+	return decodeDocuments(data)
+}
+
+// decodeDocuments is parseSource for documents of the administrator, which may have anchors: manifests of eventing sources do.
+func decodeDocuments(data []byte) ([]*unstructured.Unstructured, error) {
 	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(data))
 	var out []*unstructured.Unstructured
 	for {

@@ -299,6 +299,39 @@ func TestReplicasSpreadOverNodes(t *testing.T) {
 	}}, renderPod(t, own).TopologySpreadConstraints)
 }
 
+// TestReleasesAreMounted holds that every program that renders has the same releases, and reads nothing without a sum.
+func TestReleasesAreMounted(t *testing.T) {
+	const sum = "d5e85ca0ea3db868a72bd04c89041e2e89cf05c608365bff89d8f4ac86e476c8"
+	image := corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "example.com/releases@sha256:" + sum}}
+	projected := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
+		ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "knative-1.24"}, Items: []corev1.KeyToPath{{Key: "sums", Path: "SHA256SUMS"}},
+		},
+	}}}}
+	for source, volume := range map[string]corev1.VolumeSource{
+		"{image: {reference: example.com/releases@sha256:" + sum + "}}":                                       image,
+		"{projected: {sources: [{configMap: {name: knative-1.24, items: [{key: sums, path: SHA256SUMS}]}}]}}": projected,
+	} {
+		for _, key := range []string{"Deployment/knative-addon-manager", "Deployment/knative-addon-local"} {
+			plain := renderObject[appsv1.Deployment](t, "localInstalls: true", key).Spec.Template.Spec
+			pod := renderObject[appsv1.Deployment](t, "{localInstalls: true, rendering: {releases: {sha256: "+sum+", volume: "+source+"}}}", key).Spec.Template.Spec
+			flags := []string{"--releases-dir=/etc/knative-releases", "--releases-sha256=" + sum}
+			var other []string
+			for _, argument := range pod.Containers[0].Args {
+				if !slices.Contains(flags, argument) {
+					other = append(other, argument)
+				}
+			}
+			expectEqual(t, "other arguments of "+key, plain.Containers[0].Args, other)
+			expectEqual(t, "number of arguments of "+key, len(plain.Containers[0].Args)+len(flags), len(pod.Containers[0].Args))
+			mount := corev1.VolumeMount{Name: "releases", MountPath: "/etc/knative-releases", ReadOnly: true}
+			expectEqual(t, "mounts of "+key, append(plain.Containers[0].VolumeMounts, mount), pod.Containers[0].VolumeMounts)
+			expectEqual(t, "volumes of "+key, append(plain.Volumes, corev1.Volume{Name: "releases", VolumeSource: volume}), pod.Volumes)
+			expectEqual(t, "termination message of "+key, corev1.TerminationMessageFallbackToLogsOnError, pod.Containers[0].TerminationMessagePolicy)
+		}
+	}
+}
+
 // TestInstallCheckIsHook holds that `helm test` runs the manager's program with nothing but the permissions that the check needs, and
 // that a release without pods has no test.
 func TestInstallCheckIsHook(t *testing.T) {
@@ -341,6 +374,11 @@ func TestRefusedValues(t *testing.T) {
 		"a proxy without a scheme":            {`proxy: {httpsProxy: "proxy.example.com:3128"}`, "httpsProxy"},
 		"an unknown value of the proxy":       {`proxy: {httpProxies: "http://proxy.example.com:3128"}`, "httpProxies"},
 		"a spread without a topology":         {`topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]`, "topologyKey"},
+		"releases without a sum":              {`rendering: {releases: {volume: {configMap: {name: x}}}}`, "sha256"},
+		"releases with half a sum":            {`rendering: {releases: {volume: {configMap: {name: x}}, sha256: d5e85ca0}}`, "sha256"},
+		"a sum without releases":              {`rendering: {releases: {sha256: d5e85ca0ea3db868a72bd04c89041e2e89cf05c608365bff89d8f4ac86e476c8}}`, "sha256"},
+		"releases of two volumes":             {`rendering: {releases: {volume: {configMap: {name: x}, image: {reference: x}}, sha256: d5e85ca0ea3db868a72bd04c89041e2e89cf05c608365bff89d8f4ac86e476c8}}`, "volume"},
+		"a name of the volume of releases":    {`rendering: {releases: {volume: {name: x}, sha256: d5e85ca0ea3db868a72bd04c89041e2e89cf05c608365bff89d8f4ac86e476c8}}`, "volume"},
 		"a variable without a name":           {`extraEnv: [{value: x}]`, "extraEnv"},
 		"a mount without a path":              {`extraVolumeMounts: [{name: x}]`, "extraVolumeMounts"},
 		"a volume without a name":             {`extraVolumes: [{emptyDir: {}}]`, "extraVolumes"},

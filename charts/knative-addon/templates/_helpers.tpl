@@ -171,6 +171,32 @@ spec:
 {{- if .keepConfigExamples }}
 - --keep-config-examples
 {{- end }}
+{{- if .releases.volume }}
+- --releases-dir={{ include "knative-addon.releasesPath" $ }}
+- --releases-sha256={{ .releases.sha256 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where the volume with further releases is mounted. */}}
+{{- define "knative-addon.releasesPath" -}}
+/etc/knative-releases
+{{- end }}
+
+{{/* The mount of the volume with further releases, of every program that renders. */}}
+{{- define "knative-addon.releasesMount" -}}
+{{- if .Values.rendering.releases.volume }}
+- name: releases
+  mountPath: {{ include "knative-addon.releasesPath" . }}
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/* The volume with further releases, of every program that renders. */}}
+{{- define "knative-addon.releasesVolume" -}}
+{{- with .Values.rendering.releases.volume }}
+- name: releases
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

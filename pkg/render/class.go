@@ -48,5 +48,11 @@ func hasSecretData(u *unstructured.Unstructured) bool {
 	return false
 }
 
+// ReleaseSecrets returns the names of the Secrets of Knative's releases, as patterns of package path. Knative, or a user of the cluster, fills
+// these Secrets, and their class is CreateOnly. The work agent takes the names before the manager renders any release.
+func ReleaseSecrets() []string {
+	return []string{"*-certs", "request-reply-keys", "rabbitmq-source-key", "tls-secret"}
+}
+
 // isFoundation reports whether an object outlives an installation.
 func isFoundation(u *unstructured.Unstructured) bool { return kindOf(u).Orphan }

@@ -5,9 +5,11 @@ package render
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -35,22 +37,44 @@ func (r *Renderer) addFurtherReleases(dir string) error {
 	return nil
 }
 
-// checkManifest returns an error for a file of a release on which the Knative Operator's functions would fail in every rendering.
+// checkManifest returns an error for a file of a release that no resource could use, or that this program would deliver wrongly.
 func checkManifest(name string, data []byte) error {
 	objects, err := decodeDocuments(data)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: copy the file of the release again", err)
 	}
-	release := path.Dir(name)
-	if component := api.Component(path.Dir(release)); component != api.Serving && component != api.Eventing {
-		return nil // ingresses and sources have versions of their own
-	}
-	minor := semver.MajorMinor("v" + path.Base(release))
+	version := versionOfFile(name)
 	for _, u := range objects {
-		version := u.GetLabels()[versionLabel]
-		if version != "" && semver.MajorMinor("v"+strings.TrimPrefix(version, "v")) != minor {
-			return fmt.Errorf("%s has version %q in label %s", describeObject(u), version, versionLabel)
+		if err := checkSecretName(u); err != nil {
+			return err
+		}
+		if label := u.GetLabels()[versionLabel]; version != "" && label != "" && minorOf(label) != minorOf(version) {
+			return fmt.Errorf("%s has version %q in label %s: copy the file of the release again", describeObject(u), label, versionLabel)
 		}
 	}
 	return nil
+}
+
+// versionOfFile returns the version of Serving or Eventing of which the file is; empty for ingresses and sources, whose objects have
+// versions of their own.
+func versionOfFile(name string) string {
+	release := path.Dir(name)
+	if !slices.Contains(api.Components(), api.Component(path.Dir(release))) {
+		return ""
+	}
+	return path.Base(release)
+}
+
+func minorOf(version string) string { return semver.MajorMinor("v" + strings.TrimPrefix(version, "v")) }
+
+// checkSecretName refuses a Secret that the work agent would apply again and again, over the values that Knative writes.
+func checkSecretName(u *unstructured.Unstructured) error {
+	if !isKind(u, "", "Secret") || slices.ContainsFunc(ReleaseSecrets(), func(pattern string) bool {
+		matches, err := path.Match(pattern, u.GetName())
+		return matches && err == nil
+	}) {
+		return nil
+	}
+	return fmt.Errorf("%s is new, and this program does not know who fills the Secret: leave the file out, or use a version of this program "+
+		"that has the release", describeObject(u))
 }

@@ -254,12 +254,16 @@ func TestFurtherReleasesAreRefused(t *testing.T) {
 		file, text string
 		want       []string
 	}{
-		"a file that is no YAML":                  {"knative-serving/1.24.0/a.yaml", "a: b: c\n", []string{"knative-serving/1.24.0/a.yaml", "yaml:", "replace the file"}},
+		"a file that is no YAML":                  {"knative-serving/1.24.0/a.yaml", "a: b: c\n", []string{"knative-serving/1.24.0/a.yaml", "yaml:", "copy the file"}},
 		"a file without objects":                  {"knative-serving/1.24.0/a.yaml", "# nothing\n", []string{"it has no object"}},
 		"an object without a name":                {"ingress/1.24/istio/a.yaml", "apiVersion: v1\nkind: ConfigMap\n", []string{"ingress/1.24/istio/a.yaml", "without apiVersion, kind or name"}},
 		"an object that the operator cannot read": {"knative-serving/1.24.0/a.yaml", "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: a}\nsubjects: none\n", []string{"subjects", "is not a list"}},
 		"objects of another minor version":        {"knative-eventing/1.24.0/a.yaml", label(`"1.23.0"`), []string{`ConfigMap "a" has version "1.23.0"`, "knative-eventing/1.24.0/a.yaml"}},
-		"objects of no version":                   {"knative-eventing/1.24.0/a.yaml", label("devel"), []string{`version "devel"`}},
+		"a Secret of which nobody knows who fills it": {
+			"ingress/1.24/istio/a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: session-keys, namespace: knative-serving}\n",
+			[]string{`Secret "knative-serving/session-keys"`, "leave the file out"},
+		},
+		"objects of no version": {"knative-eventing/1.24.0/a.yaml", label("devel"), []string{`version "devel"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := furtherDirectory{t, t.TempDir()}
@@ -279,6 +283,7 @@ func TestFurtherReleasesAreRefused(t *testing.T) {
 		d := furtherDirectory{t, t.TempDir()}
 		d.write("knative-serving/1.24.0/a.yaml", label("v1.24.7"))
 		d.write("ingress/1.24/istio/a.yaml", label(`"20261023-b1eb61bc8"`))
+		d.write("ingress/1.24/istio/b.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: net-istio-webhook-certs}\n")
 		d.open(Config{})
 	})
 	t.Run("a sum without a directory", func(t *testing.T) {

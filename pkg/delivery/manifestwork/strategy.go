@@ -35,7 +35,7 @@ func isServerSideApplied(k render.Kind) bool {
 // release.
 func createdOnce() []workv1.ResourceIdentifier {
 	var out []workv1.ResourceIdentifier
-	for _, name := range []string{"*-certs", "request-reply-keys", "rabbitmq-source-key", "tls-secret"} {
+	for _, name := range render.ReleaseSecrets() {
 		out = append(out, workv1.ResourceIdentifier{Resource: "secrets", Namespace: "*", Name: name})
 	}
 	return out

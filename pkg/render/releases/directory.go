@@ -51,7 +51,7 @@ type Directory struct {
 	SHA256 string
 }
 
-// CheckManifest returns an error for a file of a release that cannot be rendered.
+// CheckManifest returns an error, with the remedy, for a file that cannot be used.
 type CheckManifest func(name string, data []byte) error
 
 // AddTo verifies every file and writes the files below target, a directory with the embedded releases, and returns the SHA-256 of
@@ -208,7 +208,7 @@ func (a *addition) addFile(name, want string) error {
 		return fmt.Errorf("the files up to %q have more than %d bytes: remove releases that no cluster needs", name, maxAddedBytes)
 	}
 	if err := a.check(name, data); err != nil {
-		return fmt.Errorf("file %q cannot be rendered: %w: replace the file by the file of the release", name, err)
+		return fmt.Errorf("file %q cannot be used: %w", name, err)
 	}
 	release := path.Dir(name)
 	bundled, err := a.listBundled(release)

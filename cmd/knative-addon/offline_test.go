@@ -4,7 +4,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/render/releases"
 )
 
 const servingYAML = `
@@ -169,5 +172,87 @@ func TestOfflineBadInput(t *testing.T) {
 				t.Errorf("reason is %q, want %q", got, tc.reason)
 			}
 		})
+	}
+}
+
+// writeRelease writes a directory with Serving 1.24.0, a copy of the bundled 1.23.0, and returns the directory and the sum.
+func writeRelease(t *testing.T) (dir, sum string) {
+	t.Helper()
+	bundled, dir := t.TempDir(), t.TempDir()
+	if _, err := releases.Unpack(bundled); err != nil {
+		t.Fatal(err)
+	}
+	var sums strings.Builder
+	for from, to := range map[string]string{"knative-serving/1.23.0": "knative-serving/1.24.0", "ingress/1.23/kourier": "ingress/1.24/kourier"} {
+		names, err := os.ReadDir(filepath.Join(bundled, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, to), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			data, err := os.ReadFile(filepath.Join(bundled, from, n.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = bytes.ReplaceAll(data, []byte("1.23.0"), []byte("1.24.0"))
+			if err := os.WriteFile(filepath.Join(dir, to, n.Name()), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&sums, "%x  %s/%s\n", sha256.Sum256(data), to, n.Name())
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, releases.SumsName), []byte(sums.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, fmt.Sprintf("%x", sha256.Sum256([]byte(sums.String())))
+}
+
+// TestFurtherReleases holds that all commands that render, and the programs on a hub, have the same releases.
+func TestFurtherReleases(t *testing.T) {
+	dir, sum := writeRelease(t)
+	newer := strings.ReplaceAll(servingYAML, "1.23", "1.24")
+	confirmed := []string{"--releases-dir", dir, "--releases-sha256", sum}
+	for name, tc := range map[string]struct {
+		cmd  *cobra.Command
+		args []string
+		want string
+	}{
+		"versions":              {newVersionsCommand(), nil, "knative-serving\t1.24.0 1.23.0 "},
+		"source of the release": {newVersionsCommand(), nil, "; directory " + dir + ", sha256:" + sum + "\n"},
+		"render":                {newRenderCommand(), []string{"-f", "-"}, "app.kubernetes.io/version: 1.24.0"},
+		"images":                {newImagesCommand(), []string{"-f", "-"}, "knative.dev/serving/cmd/queue@sha256:"},
+		"rbac":                  {newRBACCommand(), []string{"-f", "-", "--from", "1.23"}, "storage-version-migration-serving-serving-1.24.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := execute(t, tc.cmd, newer, append(tc.args, confirmed...)...)
+			if err != nil || !strings.Contains(out, tc.want) {
+				t.Errorf("%v, want %q in:\n%.2000s", err, tc.want, out)
+			}
+		})
+	}
+	t.Run("a command needs no sum, and says so", func(t *testing.T) {
+		out, err := execute(t, newVersionsCommand(), "", "--releases-dir", dir)
+		if err != nil || !strings.Contains(out, sum+", unverified\n") {
+			t.Errorf("%v, want the sum in:\n%s", err, out)
+		}
+	})
+	t.Run("another sum", func(t *testing.T) {
+		if _, err := execute(t, newVersionsCommand(), "", "--releases-dir", dir, "--releases-sha256", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), sum) {
+			t.Errorf("error is %v, want the sum of the directory", err)
+		}
+	})
+	for name, cmd := range map[string]*cobra.Command{"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand()} {
+		t.Run(name+" needs a sum", func(t *testing.T) {
+			if _, err := execute(t, cmd, "", "--releases-dir", dir, "--kubeconfig", "/nowhere"); err == nil || !strings.Contains(err.Error(), "--releases-sha256") {
+				t.Errorf("error is %v, want the flag that is missing", err)
+			}
+		})
+	}
+	for name, cmd := range map[string]*cobra.Command{"diff": newDiffCommand(), "register": newRegisterCommand()} {
+		if cmd.Flags().Lookup("releases-dir") == nil || cmd.Flags().Lookup("releases-sha256") == nil {
+			t.Errorf("%s has no flags for further releases", name)
+		}
 	}
 }

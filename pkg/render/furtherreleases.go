@@ -14,7 +14,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// versionLabel is the label with which the objects of a release name its version.
+// versionLabel is the label with the version of the release of an object.
 const versionLabel = "app.kubernetes.io/version"
 
 // addFurtherReleases adds the releases of the administrator's directory to the unpacked releases.
@@ -37,7 +37,7 @@ func (r *Renderer) addFurtherReleases(dir string) error {
 	return nil
 }
 
-// checkManifest returns an error for a file of a release that no resource could use, or that this program would deliver wrongly.
+// checkManifest returns an error for a file that no resource could use, and for a Secret that this program would deliver wrongly.
 func checkManifest(name string, data []byte) error {
 	objects, err := decodeDocuments(data)
 	if err != nil {
@@ -55,8 +55,8 @@ func checkManifest(name string, data []byte) error {
 	return nil
 }
 
-// versionOfFile returns the version of Serving or Eventing of which the file is; empty for ingresses and sources, whose objects have
-// versions of their own.
+// versionOfFile returns the version in the name of a file of Serving or Eventing; empty for files of ingresses and sources, whose objects
+// have other versions.
 func versionOfFile(name string) string {
 	release := path.Dir(name)
 	if !slices.Contains(api.Components(), api.Component(path.Dir(release))) {
@@ -67,7 +67,8 @@ func versionOfFile(name string) string {
 
 func minorOf(version string) string { return semver.MajorMinor("v" + strings.TrimPrefix(version, "v")) }
 
-// checkSecretName refuses a Secret that the work agent would apply again and again, over the values that Knative writes.
+// checkSecretName refuses a Secret with a new name. The work agent would apply such a Secret again and again, over the values that Knative
+// writes.
 func checkSecretName(u *unstructured.Unstructured) error {
 	if !isKind(u, "", "Secret") || slices.ContainsFunc(ReleaseSecrets(), func(pattern string) bool {
 		matches, err := path.Match(pattern, u.GetName())

@@ -32,10 +32,11 @@ const (
 	directoryDepth = 4
 )
 
-// manifestName matches the names of the files that the Knative Operator's functions read: the directory is the release. No other
-// name may enter a path, in which these functions give commas a meaning.
+// manifestName matches the names of the files that the Knative Operator's functions read; the directory of a file is the release. Other
+// names could change the meaning of a path: these functions split paths at commas.
 var manifestName = regexp.MustCompile(strings.ReplaceAll(
-	`^(?:knative-(?:serving|eventing)/N\.N\.N|(?:ingress|eventing-source)/N\.N/[a-z0-9-]+)/[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$`, "N", `(?:0|[1-9]\d{0,3})`))
+	`^(?:knative-(?:serving|eventing)/N\.N\.N|(?:ingress|eventing-source)/N\.N/[a-z0-9-]+)/[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$`,
+	"N", `(?:0|[1-9]\d{0,3})`))
 
 // sumLine matches a line of SHA256SUMS. The name may begin with ./ as in the output of find.
 var sumLine = regexp.MustCompile(`^([0-9a-f]{64}) [ *](?:\./)?(.+)$`)
@@ -46,8 +47,7 @@ var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // of Module.
 type Directory struct {
 	Path string
-	// SHA256 is the hex SHA-256 that file SHA256SUMS must have. An empty text confirms nothing: the files then match a list of
-	// unknown origin.
+	// SHA256 is the hex SHA-256 that file SHA256SUMS must have. With an empty text, the files match a list of unknown origin.
 	SHA256 string
 }
 
@@ -132,7 +132,7 @@ func (d Directory) readSums(root *os.Root) (map[string]string, string, error) {
 	return sums, sum, nil
 }
 
-// listFiles returns the names of all files below a directory in their order, without SHA256SUMS. Links are followed within the root.
+// listFiles returns the sorted names of all files below a directory, without SHA256SUMS. The root follows links, but no link that leads out.
 func listFiles(root *os.Root, directory string, depth int) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), directory)
 	if err != nil {
@@ -147,7 +147,8 @@ func listFiles(root *os.Root, directory string, depth int) ([]string, error) {
 		info, err := root.Stat(name)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%w: replace links that lead out of the directory by files, and make every file readable for the user of the program", err)
+			return nil, fmt.Errorf("%w: replace links that lead out of the directory by files, and make every file readable for the user of "+
+				"the program", err)
 		case info.Mode().IsRegular():
 			out = append(out, name)
 		case !info.IsDir() || depth == directoryDepth:
@@ -166,8 +167,8 @@ func listFiles(root *os.Root, directory string, depth int) ([]string, error) {
 	return out, nil
 }
 
-// isOfVolume reports whether a volume has an entry by itself: the kubelet keeps the files of ConfigMaps below names with two dots, and
-// links to these files; file systems have a directory lost+found.
+// isOfVolume reports whether the kubelet or a file system wrote an entry of the root: the kubelet keeps the files of a ConfigMap in
+// directories with two dots, behind links; a new file system has directory lost+found.
 func isOfVolume(name string) bool { return strings.HasPrefix(name, "..") || name == "lost+found" }
 
 // compareNames returns an error for a file without a sum, and for a sum without a file.
@@ -202,7 +203,8 @@ func (a *addition) addFile(name, want string) error {
 		return err
 	}
 	if got := sumOf(data); got != want {
-		return fmt.Errorf("file %q has SHA-256 %s, and %s has %s: copy the file again, or replace the sum after a review", name, got, SumsName, want)
+		return fmt.Errorf("file %q has SHA-256 %s, and %s has %s: copy the file again, or replace the sum after a review",
+			name, got, SumsName, want)
 	}
 	if a.size += len(data); a.size > maxAddedBytes {
 		return fmt.Errorf("the files up to %q have more than %d bytes: remove releases that no cluster needs", name, maxAddedBytes)

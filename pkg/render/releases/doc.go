@@ -9,4 +9,7 @@
 // on every machine.
 //
 // The package compiles without the archive. Unpack then returns ErrMissing, which names the remedy.
+//
+// A Directory of the administrator adds releases to the unpacked archive, after a check of every file against a list of sums. A Directory
+// never replaces a release of the archive.
 package releases

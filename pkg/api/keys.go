@@ -107,6 +107,9 @@ const (
 	// RenderingInputsAnnotation on a foundation, or on an anchor, is a hash of what the delivered bundle was rendered from besides the
 	// spec: the version, the install namespace and the values of the cluster. A bundle of other inputs is no new rendering.
 	RenderingInputsAnnotation = Prefix + "rendering-inputs"
+	// DeliveredRenderingAnnotation in status.annotations of a KnativeServing or KnativeEventing that is installed without a work agent
+	// names the rendering that the cluster last got completely. The hub has no other record of the objects of such a cluster.
+	DeliveredRenderingAnnotation = Prefix + "delivered-rendering"
 )
 
 // Children of a KnativeFleet.

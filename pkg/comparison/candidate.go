@@ -17,7 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
-// candidate is an installation that objects of the file configure.
+// candidate is an installation to compare.
 type candidate struct {
 	installation installations.Installation
 	// addOn is nil without a work agent.
@@ -27,6 +27,10 @@ type candidate struct {
 	live, wanted *unstructured.Unstructured
 	// deployment names the AddOnDeploymentConfig of the add-on; empty without one.
 	deployment types.NamespacedName
+	// record is set for an installation that is compared with the record of the hub, because the hub does not have the objects.
+	record *record
+	// isIncomplete reports that the cluster has not completed the configuration of the hub.
+	isIncomplete bool
 }
 
 // listCandidates returns the installations that the file configures.
@@ -98,7 +102,16 @@ func (c *candidate) decodeWanted() (*render.Install, error) {
 				c.wanted.GetKind(), nameOf(c.wanted))
 		}
 	}
-	return decodePinned(c.wanted, c.live)
+	return c.decode(c.wanted)
+}
+
+// decode decodes a resource as a manager installs the resource on the cluster: the hub has a component in one namespace alone.
+func (c *candidate) decode(u *unstructured.Unstructured) (*render.Install, error) {
+	install, err := decodePinned(u, c.live)
+	if err == nil && c.addOn == nil && c.installation.ClusterProfile == "" {
+		install = install.In(c.installation.Component.InstallNamespace())
+	}
+	return install, err
 }
 
 // decodePinned decodes a resource with the version that the live resource is pinned to.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -21,17 +22,21 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Group is a set of clusters that a file changes equally.
+// Group is a set of clusters that change equally.
 type Group struct {
 	Component api.Component    `json:"component"`
 	Mode      api.DeliveryMode `json:"mode"`
-	// Version is the version of the file.
+	// Version is the version after the change.
 	Version  string   `json:"version,omitempty"`
 	Clusters []string `json:"clusters"`
 	// Paused are the clusters of Clusters that keep their objects until they are resumed.
 	Paused []string `json:"paused,omitempty"`
+	// Incomplete are the clusters of Clusters that have not completed the configuration of the hub. CompareInstalled sets Incomplete.
+	Incomplete []string `json:"incomplete,omitempty"`
 	// Changes are empty for clusters without a difference.
 	Changes []Change `json:"changes"`
+	// Rendering is the change of clusters whose objects the hub does not have; nil without a difference.
+	Rendering *RenderingChange `json:"rendering,omitempty"`
 	// Problem says why the objects cannot be compared.
 	Problem string `json:"problem,omitempty"`
 }
@@ -61,6 +66,12 @@ func (c *Comparer) Compare(
 	if err != nil {
 		return nil, nil, err
 	}
+	groups, err = c.compareCandidates(ctx, all, facts, objects)
+	return mergeGroups(groups), unused, err
+}
+
+// compareCandidates returns the changes of installations, with a group for each batch.
+func (c *Comparer) compareCandidates(ctx context.Context, all []candidate, facts *facts, objects installations.Objects) ([]Group, error) {
 	batches, groups := c.renderAll(ctx, all, facts, objects)
 	compared := make([]Group, len(batches))
 	parallel, ctx := errgroup.WithContext(ctx)
@@ -73,9 +84,9 @@ func (c *Comparer) Compare(
 		})
 	}
 	if err := parallel.Wait(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return mergeGroups(append(groups, compared...)), unused, nil
+	return append(groups, compared...), nil
 }
 
 func selectCandidates(all []candidate, filter *installations.Filter) []candidate {
@@ -129,9 +140,7 @@ func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts,
 	for _, member := range all {
 		b, state, err := c.renderCandidate(ctx, member, facts)
 		if err != nil {
-			failed = append(failed, Group{
-				Component: member.installation.Component, Mode: member.installation.Mode, Clusters: []string{member.installation.Cluster}, Problem: err.Error(),
-			})
+			failed = append(failed, newProblem(&member.installation, err))
 			continue
 		}
 		key := strings.Join([]string{string(b.bundle.Component), string(member.installation.Mode), b.bundle.Digest, state, foundationState(&member, objects)}, "\n")
@@ -147,7 +156,12 @@ func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts,
 	return batches, failed
 }
 
-// renderCandidate renders the file for an installation. state distinguishes clusters that may have other objects now.
+// newProblem returns the group of an installation that cannot be compared.
+func newProblem(i *installations.Installation, err error) Group {
+	return Group{Component: i.Component, Mode: i.Mode, Clusters: []string{i.Cluster}, Problem: err.Error()}
+}
+
+// renderCandidate renders the wanted resource of an installation. state distinguishes clusters that may have other objects now.
 func (c *Comparer) renderCandidate(ctx context.Context, m candidate, facts *facts) (b *batch, state string, err error) {
 	install, err := m.decodeWanted()
 	if err != nil {
@@ -168,7 +182,10 @@ func (c *Comparer) renderCandidate(ctx context.Context, m candidate, facts *fact
 	if m.live == nil {
 		return b, "", nil
 	}
-	live, err := decodePinned(m.live, m.live)
+	if m.record != nil {
+		return b, m.record.version + " " + m.record.rendering, nil
+	}
+	live, err := m.decode(m.live)
 	if err == nil && mode == api.ModeManifestWork {
 		return b, facts.describeState(&m, install, live), nil
 	}
@@ -189,19 +206,23 @@ func (c *Comparer) renderOn(ctx context.Context, install *render.Install, mode a
 	return c.Renderer.Render(ctx, placed, c.Options(mode))
 }
 
-// foundationState returns what the metadata of the foundation says about the objects of a managed cluster.
+// foundationState returns what the metadata of the foundation, and condition RenderingCurrent, say about the objects of a managed cluster.
 func foundationState(m *candidate, objects installations.Objects) string {
 	if m.addOn == nil {
 		return ""
 	}
+	rendering := "" // names the rendering that the cluster has, unless the cluster never waited for one
+	if c := apimeta.FindStatusCondition(m.addOn.Status.Conditions, api.RenderingCurrent); c != nil {
+		rendering = string(c.Status) + " " + c.Message
+	}
 	for _, work := range objects.Foundations {
 		if work.Namespace == m.addOn.Namespace && work.Name == manifestwork.FoundationName(m.installation.Component) {
 			return strings.Join([]string{
-				work.Annotations[api.DigestAnnotation], work.Annotations[api.FinishedJobsAnnotation], work.Annotations[api.UnblockedAnnotation],
+				work.Annotations[api.DigestAnnotation], work.Annotations[api.FinishedJobsAnnotation], work.Annotations[api.UnblockedAnnotation], rendering,
 			}, "\n")
 		}
 	}
-	return ""
+	return rendering
 }
 
 // compareBatch compares the objects of the first cluster of the batch.
@@ -212,6 +233,13 @@ func (c *Comparer) compareBatch(ctx context.Context, b *batch) (Group, error) {
 		if m.installation.Paused {
 			out.Paused = append(out.Paused, m.installation.Cluster)
 		}
+		if m.isIncomplete {
+			out.Incomplete = append(out.Incomplete, m.installation.Cluster)
+		}
+	}
+	if record := b.members[0].record; record != nil {
+		out.compareRecord(record, b.bundle)
+		return out, nil
 	}
 	before, after, err := c.listObjects(ctx, b)
 	if err != nil {
@@ -280,7 +308,7 @@ func mergeGroups(all []Group) []Group {
 	known := map[string]int{}
 	var out []Group
 	for _, g := range all {
-		key := fmt.Sprintf("%s %s %s %s %v", g.Component, g.Mode, g.Version, g.Problem, g.Changes)
+		key := fmt.Sprintf("%s %s %s %s %v %v", g.Component, g.Mode, g.Version, g.Problem, g.Rendering, g.Changes)
 		n, isKnown := known[key]
 		if !isKnown {
 			known[key] = len(out)
@@ -289,10 +317,12 @@ func mergeGroups(all []Group) []Group {
 		}
 		out[n].Clusters = append(out[n].Clusters, g.Clusters...)
 		out[n].Paused = append(out[n].Paused, g.Paused...)
+		out[n].Incomplete = append(out[n].Incomplete, g.Incomplete...)
 	}
 	for n := range out {
 		slices.Sort(out[n].Clusters)
 		slices.Sort(out[n].Paused)
+		slices.Sort(out[n].Incomplete)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.Component, b.Component))

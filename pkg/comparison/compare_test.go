@@ -13,9 +13,11 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -58,9 +60,11 @@ func withValue(text string) string {
 	return strings.ReplaceAll(withDomain("old"), "config: {", "config: {defaults: {container-name-template: \""+text+"-$(cluster.labels.region)\"}, ")
 }
 
-// fakeHub plays the lists of a hub.
+// fakeHub plays the lists of a hub, and the ControllerRevisions.
 type fakeHub struct {
 	items map[string][]any
+	// revisions are the ControllerRevisions by path.
+	revisions map[string]any
 
 	mu       sync.Mutex
 	requests []string
@@ -76,11 +80,25 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
 		kind, version, path = "PartialObjectMetadataList", "meta.k8s.io/v1", "foundations"
 	}
+	if strings.Contains(path, "/controllerrevisions/") {
+		h.serveRevision(w, path)
+		return
+	}
 	path += strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name")
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": "1"}, "items": append([]any{}, h.items[path]...),
 	})
+}
+
+func (h *fakeHub) serveRevision(w http.ResponseWriter, path string) {
+	w.Header().Set("Content-Type", "application/json")
+	if h.revisions[path] == nil {
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, path).ErrStatus)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(h.revisions[path])
 }
 
 // fleet is a hub with installations of one resource.
@@ -96,7 +114,7 @@ func newFleet(t testing.TB) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = renderer.Close() })
-	return &fleet{fakeHub: &fakeHub{items: map[string][]any{}}, renderer: renderer}
+	return &fleet{fakeHub: &fakeHub{items: map[string][]any{}, revisions: map[string]any{}}, renderer: renderer}
 }
 
 func (f *fleet) add(path string, objects ...any) { f.items[path] = append(f.items[path], objects...) }
@@ -161,8 +179,8 @@ func (f *fleet) newWorks(t testing.TB, addOn *addonv1beta1.ManagedClusterAddOn, 
 	return []*workv1.ManifestWork{foundation, payload}
 }
 
-// compare compares a file with the hub.
-func (f *fleet) compare(t testing.TB, file string, names ...string) (groups []Group, unused []string) {
+// newComparer returns a Comparer of the hub, and the objects of the hub.
+func (f *fleet) newComparer(t testing.TB) (*Comparer, installations.Objects) {
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -174,11 +192,17 @@ func (f *fleet) compare(t testing.TB, file string, names ...string) (groups []Gr
 	if len(failed) > 0 {
 		t.Fatal(failed)
 	}
+	return &Comparer{Hub: hub, Renderer: f.renderer, Options: render.DefaultOptions}, objects
+}
+
+// compare compares a file with the hub.
+func (f *fleet) compare(t testing.TB, file string, names ...string) (groups []Group, unused []string) {
+	t.Helper()
+	comparer, objects := f.newComparer(t)
 	read, err := ReadFile([]byte(file), "team")
 	if err != nil {
 		t.Fatal(err)
 	}
-	comparer := Comparer{Hub: hub, Renderer: f.renderer, Options: render.DefaultOptions}
 	groups, unused, err = comparer.Compare(t.Context(), read, objects, &installations.Filter{Names: names})
 	if err != nil {
 		t.Fatal(err)
@@ -196,6 +220,9 @@ func describeGroups(groups []Group) string {
 		}
 		if g.Problem != "" {
 			out.WriteString(" problem")
+		}
+		if g.Rendering != nil {
+			out.WriteString(" rendering")
 		}
 		out.WriteString("\n")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
@@ -26,8 +27,10 @@ type facts struct {
 	file *File
 	// deployments are the AddOnDeploymentConfigs of the hub. The maps are empty when no candidate needs the objects.
 	deployments map[types.NamespacedName]*addon.Deployment
-	clusters    map[string]*clusterv1.ManagedCluster
-	profiles    map[string]*clusterinventoryv1alpha1.ClusterProfile
+	// specs are the hashes of the specs of deployments.
+	specs    map[types.NamespacedName]string
+	clusters map[string]*clusterv1.ManagedCluster
+	profiles map[string]*clusterinventoryv1alpha1.ClusterProfile
 }
 
 // place is what the rendering needs from a cluster.
@@ -39,7 +42,7 @@ type place struct {
 // readFacts lists the objects that the candidates need, each kind once.
 func (c *Comparer) readFacts(ctx context.Context, f *File, all []candidate) (*facts, error) {
 	out := &facts{
-		file: f, deployments: map[types.NamespacedName]*addon.Deployment{}, clusters: map[string]*clusterv1.ManagedCluster{},
+		file: f, deployments: map[types.NamespacedName]*addon.Deployment{}, specs: map[types.NamespacedName]string{}, clusters: map[string]*clusterv1.ManagedCluster{},
 		profiles: map[string]*clusterinventoryv1alpha1.ClusterProfile{},
 	}
 	var needsDeployments, needsClusters, needsProfiles bool
@@ -87,6 +90,9 @@ func hasReferences(u *unstructured.Unstructured) bool {
 func (f *facts) addDeployment(u *unstructured.Unstructured) error {
 	decoded, err := addon.DecodeDeployment(u)
 	f.deployments[nameOf(u)] = decoded
+	if hash, hashErr := revision.Hash(u); hashErr == nil { // an object without a spec has no hash, and equals no desired spec
+		f.specs[nameOf(u)] = hash
+	}
 	return err
 }
 

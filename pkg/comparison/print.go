@@ -11,7 +11,7 @@ import (
 
 // HasDifference reports whether a group has a change.
 func HasDifference(groups []Group) bool {
-	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Changes) > 0 })
+	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Changes) > 0 || g.Rendering != nil })
 }
 
 // HasProblem reports whether a group cannot be compared.
@@ -48,6 +48,8 @@ func (g *Group) describe() string {
 	switch {
 	case g.Problem != "":
 		out = fmt.Sprintf("# %d %s, %s (%s): cannot compare: %s", len(g.Clusters), noun, g.Component, g.Mode, g.Problem)
+	case g.Rendering != nil:
+		out += g.Rendering.describe()
 	case len(g.Changes) == 0:
 		out += "no difference"
 	default:
@@ -56,6 +58,9 @@ func (g *Group) describe() string {
 	out += "\n#   " + strings.Join(g.Clusters, ", ")
 	if len(g.Paused) > 0 {
 		out += "\n#   paused, and unchanged until resumed: " + strings.Join(g.Paused, ", ")
+	}
+	if len(g.Incomplete) > 0 {
+		out += "\n#   configuration not completed, so that the change may be of the configuration: " + strings.Join(g.Incomplete, ", ")
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -183,6 +184,20 @@ func (h *Hub) ListResource(ctx context.Context, resource schema.GroupVersionReso
 		if u, isObject := o.(*unstructured.Unstructured); isObject {
 			out = append(out, u)
 		}
+	}
+	return out, nil
+}
+
+// GetResource returns one object of a resource; nil when the hub does not have the object.
+func (h *Hub) GetResource(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	out, err := h.Dynamic.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, h.explain(fmt.Sprintf("read %s %q", resource.GroupResource(), name), err)
 	}
 	return out, nil
 }

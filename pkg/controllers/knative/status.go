@@ -20,8 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
+	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -30,6 +32,7 @@ type resourceStatus struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Version            string             `json:"version,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	Annotations        map[string]string  `json:"annotations,omitempty"`
 }
 
 // readStatus returns the status of a resource.
@@ -57,8 +60,8 @@ type StatusWriter struct {
 	transitions reconciler.WriteLimiter
 }
 
-// writeInstallation writes the conditions of an installation. The version in the status is the version of the last bundle that
-// the cluster got completely. wait is the time until the resource may report that the cluster became reachable or unreachable; 0
+// writeInstallation writes the conditions of an installation. The version in the status, and without a work agent the rendering, are
+// those of the last bundle that the cluster got completely. wait is the time until the resource may report that the cluster became reachable or unreachable; 0
 // means that the status is written.
 func (w *StatusWriter) writeInstallation(
 	ctx context.Context, config *unstructured.Unstructured, in *status.Installation,
@@ -67,9 +70,14 @@ func (w *StatusWriter) writeInstallation(
 	if err != nil {
 		return 0, err
 	}
-	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: status.Conditions(in, last.Conditions)}
+	now := resourceStatus{
+		ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: status.Conditions(in, last.Conditions), Annotations: last.Annotations,
+	}
 	if in.Bundle != nil && apimeta.IsStatusConditionTrue(now.Conditions, api.InstallSucceeded) && in.Observation.Waiting == "" {
 		now.Version = in.Bundle.Version
+		if slices.Contains(config.GetFinalizers(), api.DirectFinalizer) {
+			now.Annotations = recordRendering(last.Annotations, in.Bundle)
+		}
 	}
 	if isTransition(last, now) {
 		if wait := w.transitions.Take(nameOf(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
@@ -77,6 +85,17 @@ func (w *StatusWriter) writeInstallation(
 		}
 	}
 	return 0, w.writeStatus(ctx, config, last, now)
+}
+
+// recordRendering returns annotations of a status with the name of a delivered rendering.
+func recordRendering(annotations map[string]string, bundle *render.Bundle) map[string]string {
+	out := map[string]string{api.DeliveredRenderingAnnotation: manifestwork.RenderingName(bundle)}
+	for key, value := range annotations {
+		if key != api.DeliveredRenderingAnnotation { // other writers may have written other annotations
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // writeStatus patches the status of a resource, unless users would see no difference. A resource that is gone is no error.
@@ -134,7 +153,8 @@ func setTransitionTimes(conditions, last []metav1.Condition, now metav1.Time) {
 // equalsIgnoringTimes reports whether two statuses look the same to users. The API server keeps times to the second, and the
 // order of conditions has no meaning.
 func (s resourceStatus) equalsIgnoringTimes(b resourceStatus) bool {
-	return s.ObservedGeneration == b.ObservedGeneration && s.Version == b.Version && len(s.Conditions) == len(b.Conditions) &&
+	return s.ObservedGeneration == b.ObservedGeneration && s.Version == b.Version && maps.Equal(s.Annotations, b.Annotations) &&
+		len(s.Conditions) == len(b.Conditions) &&
 		!slices.ContainsFunc(s.Conditions, func(x metav1.Condition) bool {
 			y := apimeta.FindStatusCondition(b.Conditions, x.Type)
 			return y == nil || x.Status != y.Status || x.Reason != y.Reason || x.Message != y.Message

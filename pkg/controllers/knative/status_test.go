@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
 func TestTransitions(t *testing.T) {
@@ -133,6 +137,7 @@ func TestStatusEquals(t *testing.T) {
 		"a time":     {func(r *resourceStatus) { r.Conditions[0].LastTransitionTime = metav1.Unix(2, 5) }, true},
 		"generation": {func(r *resourceStatus) { r.ObservedGeneration++ }, false},
 		"version":    {func(r *resourceStatus) { r.Version = "" }, false},
+		"annotation": {func(r *resourceStatus) { r.Annotations = map[string]string{api.DeliveredRenderingAnnotation: "a"} }, false},
 		"status":     {func(r *resourceStatus) { r.Conditions[0].Status = metav1.ConditionFalse }, false},
 		"reason":     {func(r *resourceStatus) { r.Conditions[0].Reason = "" }, false},
 		"message":    {func(r *resourceStatus) { r.Conditions[0].Message = "" }, false},
@@ -174,6 +179,44 @@ func TestReadyAfter(t *testing.T) {
 			w.reportReady(config, tc.last, tc.now)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("times (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDeliveredRendering holds that the status of a resource without a work agent names the rendering that the cluster got completely,
+// and keeps the annotations of other writers.
+func TestDeliveredRendering(t *testing.T) {
+	resolved := status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved}
+	digest := strings.Repeat("0123456789abcdef", 4)
+	bundle := &render.Bundle{Component: api.Serving, Version: "1.23.0", Digest: digest}
+	record := func(rendering string) map[string]string {
+		return map[string]string{"other": "kept", api.DeliveredRenderingAnnotation: rendering}
+	}
+	for name, tc := range map[string]struct {
+		finalizer string
+		in        status.Installation
+		want      map[string]string
+	}{
+		"a complete installation":     {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle}, record(digest[:12])},
+		"an installation that waits":  {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle, Observation: delivery.Observation{Waiting: "x"}}, record("old")},
+		"a spec without a bundle":     {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Fault: &render.Error{Reason: render.ReasonInvalidSpec}}, record("old")},
+		"a cluster with a work agent": {api.InstallFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle}, record("old")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDirectFixture(t, localServing(func(c *unstructured.Unstructured) {
+				c.SetFinalizers([]string{tc.finalizer})
+				c.Object["status"] = map[string]any{"annotations": map[string]any{"other": "kept", api.DeliveredRenderingAnnotation: "old"}}
+			}))
+			if _, err := w.r.Status.writeInstallation(t.Context(), w.config(), &tc.in); err != nil {
+				t.Fatal(err)
+			}
+			got, err := readStatus(w.config())
+			if err != nil || len(got.Conditions) == 0 {
+				t.Fatalf("the status is %+v, error %v", got, err)
+			}
+			if diff := cmp.Diff(tc.want, got.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 		})
 	}

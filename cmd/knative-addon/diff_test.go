@@ -10,16 +10,19 @@ import (
 
 // TestDiffInput holds that a comparison needs either a file or --installed, and that a wrong use does not end like a difference.
 func TestDiffInput(t *testing.T) {
-	for name, args := range map[string][]string{
-		"neither":           nil,
-		"both":              {"--filename", "-", "--installed"},
-		"an unknown format": {"--installed", "--output", "xml"},
-		"a missing file":    {"--filename", "/nowhere.yaml"},
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"neither":           {nil, "either --filename or --installed"},
+		"both":              {[]string{"--filename", "-", "--installed"}, "either --filename or --installed"},
+		"an unknown format": {[]string{"--installed", "--output", "xml"}, "name, json or yaml"},
+		"a missing file":    {[]string{"--filename", "/nowhere.yaml"}, "/nowhere.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := execute(t, newDiffCommand(), "", append(args, "--kubeconfig", newCompletionHub(t))...)
-			if err == nil || exitCodeOf(err) != exitDiffFailed {
-				t.Errorf("error is %v, exit code %d", err, exitCodeOf(err))
+			_, err := execute(t, newDiffCommand(), "", append(tc.args, "--kubeconfig", newCompletionHub(t))...)
+			if err == nil || exitCodeOf(err) != 2 || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, exit code %d, want %q", err, exitCodeOf(err), tc.want)
 			}
 		})
 	}

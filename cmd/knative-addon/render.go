@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +27,8 @@ type offlineCommand struct {
 	output string
 	// addOnNamespace is the namespace of the chart's release, which the manager trusts by default.
 	addOnNamespace string
+	// version replaces spec.version of every resource; empty replaces nothing.
+	version string
 }
 
 // Values of flag --for.
@@ -58,6 +59,9 @@ func (o *offlineCommand) read(cmd *cobra.Command) ([]*render.Install, error) {
 // renderInstall renders one resource, and prints warnings to stderr.
 func (o *offlineCommand) renderInstall(cmd *cobra.Command, r *render.Renderer, install *render.Install) (*render.Bundle, error) {
 	var bundle *render.Bundle
+	if o.version != "" {
+		install = install.WithVersion(o.version)
+	}
 	placed, err := o.target.applyTo(install)
 	if err == nil {
 		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.buildOptions(o.deliveryMode()))
@@ -189,32 +193,6 @@ func printObjects(w io.Writer, format string, objects [][]byte) error {
 		}
 	}
 	return nil
-}
-
-func newImagesCommand() *cobra.Command {
-	var o offlineCommand
-	cmd := &cobra.Command{
-		Use: "images", Short: "Print every image that a KnativeServing or KnativeEventing needs, for a mirror", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.forEach(cmd, func(b *render.Bundle) error {
-				for _, i := range render.Images(b) {
-					if o.output == "json" {
-						line, err := json.Marshal(i)
-						if err != nil {
-							return fmt.Errorf("cannot print an image: %w", err)
-						}
-						fmt.Fprintf(cmd.OutOrStdout(), "%s\n", line)
-						continue
-					}
-					fmt.Fprintln(cmd.OutOrStdout(), i.Reference)
-				}
-				return nil
-			})
-		},
-	}
-	o.addFlags(cmd)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text (one reference a line) or json (with the objects that use it)")
-	return cmd
 }
 
 func newVersionsCommand() *cobra.Command {

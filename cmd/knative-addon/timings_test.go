@@ -63,7 +63,7 @@ func TestTimings(t *testing.T) {
 func TestTimingFlags(t *testing.T) {
 	commands := map[string]*cobra.Command{
 		"manager": newManagerCommand(), "local-installs": newLocalInstallsCommand(), "register": newRegisterCommand(),
-		"install-check": newInstallCheckCommand(), "wait": newWaitCommand(),
+		"install-check": newInstallCheckCommand(), "wait": newWaitCommand(), "images": newImagesCommand(),
 	}
 	name := regexp.MustCompile("^`--([a-z-]+)`(?: of `([a-z-]+)`)?$")
 	var rows int

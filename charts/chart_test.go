@@ -24,6 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
 )
 
 // helmVariable is the environment variable with the path of Helm, which TestMain sets for all tests.
@@ -363,6 +365,39 @@ func TestInstallCheckIsHook(t *testing.T) {
 	}
 }
 
+// TestRenderingRollout holds that the manager gets the selected rollout strategy of renderings, which the manager accepts, and that the
+// Deployment for the hub itself, which has no such flag, does not.
+func TestRenderingRollout(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"the default": {
+			"{}", `{"progressive":{"maxConcurrency":"25%","maxFailures":0,"minSuccessTime":"30s","progressDeadline":"10m"},"type":"Progressive"}`,
+		},
+		"a changed field": {
+			"rendering: {rolloutStrategy: {progressive: {maxConcurrency: 1}}}",
+			`{"progressive":{"maxConcurrency":1,"maxFailures":0,"minSuccessTime":"30s","progressDeadline":"10m"},"type":"Progressive"}`,
+		},
+		"all clusters at once": {"rendering: {rolloutStrategy: {type: All}}", `{"all":{"progressDeadline":"10m"},"type":"All"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := renderPod(t, tc.values).Containers[0].Args
+			var got []string
+			for _, arg := range args {
+				if strategy, isStrategy := strings.CutPrefix(arg, "--rendering-rollout="); isStrategy {
+					got = append(got, strategy)
+				}
+			}
+			expectEqual(t, "the rollout strategy", []string{tc.want}, got)
+			if _, err := rendering.ParseStrategy(tc.want); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	local := renderObject[appsv1.Deployment](t, "localInstalls: true", "Deployment/knative-addon-local").Spec.Template.Spec.Containers[0].Args
+	if slices.ContainsFunc(local, func(arg string) bool { return strings.HasPrefix(arg, "--rendering-rollout") }) {
+		t.Errorf("the arguments of Deployment knative-addon-local are %q", local)
+	}
+}
+
 func TestRefusedValues(t *testing.T) {
 	plugins := fmt.Sprintf(upstreamPlugins, "InitContainer")
 	for name, tc := range map[string]struct{ values, want string }{
@@ -382,6 +417,8 @@ func TestRefusedValues(t *testing.T) {
 		"a variable without a name":           {`extraEnv: [{value: x}]`, "extraEnv"},
 		"a mount without a path":              {`extraVolumeMounts: [{name: x}]`, "extraVolumeMounts"},
 		"a volume without a name":             {`extraVolumes: [{emptyDir: {}}]`, "extraVolumes"},
+		"a rollout of renderings by groups":   {`rendering: {rolloutStrategy: {type: ProgressivePerGroup}}`, "rolloutStrategy"},
+		"a misspelled rollout of renderings":  {`rendering: {rolloutStrategy: {progressive: {maxFailure: 1}}}`, "maxFailure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := renderChart(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {

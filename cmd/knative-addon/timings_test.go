@@ -17,7 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+
+	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
 )
 
 const root = "../.."
@@ -83,6 +89,31 @@ func TestTimingFlags(t *testing.T) {
 	}
 	if rows == 0 {
 		t.Error("docs/timings.md has no flag")
+	}
+}
+
+// TestChartRenderingRollout holds that the chart and the flag have the same default.
+func TestChartRenderingRollout(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "charts", "knative-addon", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Rendering struct {
+			RolloutStrategy clusterv1alpha1.RolloutStrategy `json:"rolloutStrategy"`
+		} `json:"rendering"`
+	}
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	want, err := rendering.ParseStrategy(defaultRenderingRollout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := values.Rendering.RolloutStrategy
+	got.All = nil // the type does not select the field
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the chart's strategy (-flag +chart):\n%s", diff)
 	}
 }
 

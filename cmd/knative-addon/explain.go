@@ -34,7 +34,12 @@ func newExplainCommand() *cobra.Command {
 			if len(args) == 0 {
 				return listReasons(cmd.OutOrStdout(), book)
 			}
-			return explainReason(cmd.OutOrStdout(), book, args[0])
+			var out strings.Builder
+			if err := explainReason(&out, book, args[0]); err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), nameCommands(out.String(), nameOfProgram(cmd)))
+			return err
 		},
 	}
 }

@@ -18,7 +18,7 @@ func main() {
 	name := invokedName(os.Args[0])
 	cmd := newRootCommand(name)
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, nameCommands(err.Error(), name))
 		os.Exit(exitCodeOf(err))
 	}
 }

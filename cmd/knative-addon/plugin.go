@@ -26,15 +26,30 @@ func invokedName(path string) string {
 	return programName
 }
 
+// nameCommands writes a name of the program into the commands of a text: in quotes, or on lines with an indent. The name of a namespace or
+// of a Deployment stays.
+func nameCommands(text, name string) string {
+	for _, before := range []string{"  ", "`"} {
+		text = strings.ReplaceAll(text, before+programName+" ", before+name+" ")
+	}
+	return text
+}
+
+// nameOfProgram returns the name by which a user has called the program of a command.
+func nameOfProgram(cmd *cobra.Command) string {
+	if name := cmd.Root().Annotations[cobra.CommandDisplayNameAnnotation]; name != "" {
+		return name
+	}
+	return programName
+}
+
 // applyName writes a name of the program into the help texts of a command and of its subcommands.
 func applyName(cmd *cobra.Command, name string) {
 	if !cmd.HasParent() {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	}
-	for _, text := range []*string{&cmd.Long, &cmd.Example} {
-		for _, before := range []string{"  ", "`"} {
-			*text = strings.ReplaceAll(*text, before+programName+" ", before+name+" ")
-		}
+	for _, text := range []*string{&cmd.Short, &cmd.Long, &cmd.Example} {
+		*text = nameCommands(*text, name)
 	}
 	for _, sub := range cmd.Commands() {
 		applyName(sub, name)

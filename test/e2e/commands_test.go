@@ -136,7 +136,8 @@ func (o operator) pauseAddOn(t *testing.T, c *lab.Cluster) {
 	o.ends(t, 1, []string{"is not being deleted"}, append([]string{"removal", "confirm"}, addOn...)...)
 }
 
-// compareFiles compares the configuration of the cluster with files: an equal one, a changed one, and an invalid one.
+// compareFiles compares the configuration of the cluster with files: an equal one, a changed one, and an invalid one. A program that
+// renders as the manager does reports no difference of the installation, and another program does.
 func (o operator) compareFiles(t *testing.T, c *lab.Cluster) {
 	live, err := connect(t, o.Hub).dynamic.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
 	if err != nil {
@@ -164,6 +165,8 @@ func (o operator) compareFiles(t *testing.T, c *lab.Cluster) {
 	o.ends(t, 1, []string{"update 1 objects", "update ConfigMap knative-serving/config-gc", `+  max-non-active-revisions: "7"`}, "diff", c.Name, "--filename", file)
 	write([]string{"spec", "version"}, "1.20")
 	o.ends(t, 2, []string{"cannot compare", "1.20"}, "diff", "--filename", file)
+	o.ends(t, 0, []string{"1 cluster, knative-serving 1.23.0 (ManifestWork): no difference", c.Name}, "diff", "--installed")
+	o.ends(t, 1, []string{"(ManifestWork): update", "update ConfigMap knative-serving/config-gc", "+  _example:"}, "diff", "--installed", "--keep-config-examples", c.Name)
 	o.ends(t, 0, []string{"1 of 1 ready"}, "status")
 }
 

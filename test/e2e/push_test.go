@@ -47,6 +47,7 @@ func TestPush(t *testing.T) {
 	p.kubeconfig(t, "two", two)
 	t.Run("a resource becomes Ready through a plugin that reads a token", func(t *testing.T) { p.installDirectly(t, "one", api.Serving, kourier()) })
 	t.Run("both components share a cluster", func(t *testing.T) { p.installDirectly(t, "one", api.Eventing, map[string]any{"version": "1.23"}) })
+	t.Run("the hub records the renderings", func(t *testing.T) { p.compareInstalled(t, "one") })
 	t.Run("a missing access provider is named", func(t *testing.T) { p.addMissingProvider(t, "two") })
 	t.Run("nothing is written without a change, nor after a restart", func(t *testing.T) { p.checkNoWrites(t, one) })
 	t.Run("a change on the cluster is repaired", func(t *testing.T) { p.repairDeployment(t, "one", one) })
@@ -57,6 +58,13 @@ func TestPush(t *testing.T) {
 	t.Run("a removal waits for the cluster", func(t *testing.T) { p.deleteWhileUnreachable(t, "one", one) })
 	t.Run("a resource of a lost cluster is removed with force-orphan", func(t *testing.T) { p.orphanUnreachable(t, "two", two) })
 	t.Run("no log, Event or status contains a secret", func(t *testing.T) { p.checkNoSecrets(t, one.Credential.Token) })
+}
+
+// compareInstalled compares both components of a cluster with a program that renders as the manager does, and with one that does not.
+func (p push) compareInstalled(t *testing.T, name string) {
+	diff := []string{"diff", "--installed", name, "--trusted-namespaces=blue"}
+	operator{p.Fleet}.ends(t, 0, []string{"knative-serving 1.23.0 (Direct): no difference", "knative-eventing 1.23.0 (Direct): no difference"}, diff...)
+	operator{p.Fleet}.ends(t, 1, []string{"becomes rendering", "the changed objects are unknown"}, append(diff, "--keep-crd-descriptions")...)
 }
 
 func newPush(t *testing.T, l lab.Options, opts harness.Options) push {

@@ -183,6 +183,10 @@ test-nightly: build ## Run the end-to-end tests of rare faults, which no other t
 quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of real components; about 3 minutes on two cores.
 	cd test/e2e && go test . -count=1 -v -run '^TestQuickstart$$' -timeout 20m
 
+.PHONY: test-real
+test-real: build ## Run the end-to-end tests on a node that runs pods; needs root and packages of Debian, which the test names.
+	cd test/e2e && $(E2E) -v -run '^TestReal' -stories=real
+
 .PHONY: test-browser
 test-browser: releases ## Show the pages of the dashboard in headless Chromium, which Debian's package chromium has.
 	go test ./pkg/dashboard -count=1 -run '^TestBrowser$$' -browser

@@ -15,16 +15,17 @@ import (
 )
 
 // Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
-// the stories of rare faults, and `make soak` the soak test alone.
+// the stories of rare faults, `make test-real` the stories on a node that runs pods, and `make soak` the soak test alone.
 const (
 	mainStories    = "main"
 	restStories    = "rest"
 	allStories     = "all"
 	nightlyStories = "nightly"
+	realStories    = "real"
 	soakStories    = "soak"
 )
 
-var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest), nightly or soak")
+var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest), nightly, real or soak")
 
 // startMainStory starts a test that `make test` runs, and lets it run while others do. The main stories are what a user meets
 // first in each mode; together they take about five minutes on two idle cores.
@@ -43,6 +44,13 @@ func startRestStory(t *testing.T) {
 func startNightlyStory(t *testing.T) {
 	t.Helper()
 	startStory(t, nightlyStories)
+}
+
+// startRealStory starts a test that needs a node that runs pods, and therefore root and packages of Debian; only `make test-real` runs
+// such tests. Without root or the packages, the lab fails the test.
+func startRealStory(t *testing.T) {
+	t.Helper()
+	startStory(t, realStories)
 }
 
 // startSoak starts a test that only `make soak` runs.
@@ -66,35 +74,40 @@ func runsTier(stories, tier string) bool {
 
 // checkStoriesFlag returns an error for a value of -stories that selects nothing.
 func checkStoriesFlag() error {
-	if tiers := []string{mainStories, restStories, allStories, nightlyStories, soakStories}; !slices.Contains(tiers, *storiesFlag) {
+	if tiers := []string{mainStories, restStories, allStories, nightlyStories, realStories, soakStories}; !slices.Contains(tiers, *storiesFlag) {
 		return fmt.Errorf("-stories=%s: want one of %s", *storiesFlag, strings.Join(tiers, ", "))
 	}
 	return nil
 }
 
-// TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the nightly stories
-// and the soak test alone. The exceptions need no lab.
+// TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the nightly stories,
+// the stories on a real node and the soak test alone. The exceptions need no lab.
 func TestEveryTestIsAStory(t *testing.T) {
 	exceptions := []string{
 		"TestMain", "TestEveryTestIsAStory", "TestTiers", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord",
 	}
-	starts := []string{"startMainStory", "startRestStory", "startNightlyStory", "startSoak"}
+	starts := []string{"startMainStory", "startRestStory", "startNightlyStory", "startRealStory", "startSoak"}
 	for file, parsed := range parsedTests(t) {
 		for _, d := range parsed.Decls {
 			f, isFunc := d.(*ast.FuncDecl)
 			if !isFunc || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") || slices.Contains(exceptions, f.Name.Name) {
 				continue
 			}
-			if first := firstCall(f); !slices.Contains(starts, first) {
+			first := firstCall(f)
+			if !slices.Contains(starts, first) {
 				t.Errorf("%s: %s calls %q first, want one of %s", file, f.Name.Name, first, strings.Join(starts, ", "))
+			}
+			if first == "startRealStory" && !strings.HasPrefix(f.Name.Name, "TestReal") {
+				t.Errorf("%s: `make test-real` runs tests whose names begin with TestReal, and not %s", file, f.Name.Name)
 			}
 		}
 	}
 }
 
-// TestTiers holds that `make test-e2e` runs neither the nightly stories nor the soak test, and every other value of -stories one tier.
+// TestTiers holds that `make test-e2e` runs neither nightly stories, stories on a real node nor the soak test, and every other value of
+// -stories one tier.
 func TestTiers(t *testing.T) {
-	tiers := []string{mainStories, restStories, nightlyStories, soakStories}
+	tiers := []string{mainStories, restStories, nightlyStories, realStories, soakStories}
 	for _, stories := range append(tiers, allStories) {
 		want := []string{stories}
 		if stories == allStories {

@@ -27,6 +27,14 @@ type State struct {
 	// Desired is spec.replicas. The other counts are of the status: all pods, pods of the newest template, and pods that
 	// have been ready long enough.
 	Desired, Total, Updated, Available int64
+	// Terminating is the number of pods of a Deployment that are being deleted, which Total lacks. Clusters count such pods since
+	// Kubernetes 1.35. Total of a StatefulSet contains all pods.
+	Terminating int64
+}
+
+// IsStopped reports whether the workload shall have no pods, and has none.
+func (s State) IsStopped() bool {
+	return s.Generation > 0 && s.ObservedGeneration >= s.Generation && s.Desired == 0 && s.Total == 0 && s.Terminating == 0
 }
 
 // RolledOut reports whether the workload runs the spec, with the reason if not, by the rules of kubectl rollout status.

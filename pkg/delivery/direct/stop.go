@@ -76,7 +76,8 @@ func (i *Installation) stopWorkload(ctx context.Context, e *inventory.Item) (sto
 		}
 	}
 	pods, _, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
-	return pods == 0, nil
+	ending, _, _ := unstructured.NestedInt64(o.Object, "status", "terminatingReplicas") // not among the replicas of a Deployment
+	return pods+ending == 0, nil
 }
 
 // mayRemove reports whether the object is the item of this installation: any user of the cluster may edit the inventory.

@@ -19,8 +19,13 @@ const activator = "deployments/knative-serving/activator"
 // setPods makes the cluster count pods of the activator.
 func (s *site) setPods(t *testing.T, pods int64) {
 	t.Helper()
+	s.setCount(t, "replicas", pods)
+}
+
+func (s *site) setCount(t *testing.T, field string, pods int64) {
+	t.Helper()
 	s.edit(activator, func(u *unstructured.Unstructured) {
-		if err := unstructured.SetNestedField(u.Object, pods, "status", "replicas"); err != nil {
+		if err := unstructured.SetNestedField(u.Object, pods, "status", field); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -53,6 +58,11 @@ func TestPodsEndBeforePermissions(t *testing.T) {
 		}
 	}
 	s.setPods(t, 0)
+	s.setCount(t, "terminatingReplicas", 1)
+	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed}); err != nil || waiting == "" {
+		t.Fatalf("a pod is ending: waiting %q, %v", waiting, err)
+	}
+	s.setCount(t, "terminatingReplicas", 0)
 	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true}); err != nil || waiting != "" {
 		t.Fatalf("waiting %q, %v", waiting, err)
 	}

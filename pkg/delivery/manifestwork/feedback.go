@@ -22,6 +22,8 @@ const (
 	totalValue      = "Replicas"
 	updatedValue    = "UpdatedReplicas"
 	availableValue  = "AvailableReplicas"
+	// terminatingValue is the number of pods that are being deleted.
+	terminatingValue = "TerminatingReplicas"
 )
 
 // workloadFeedback returns the rules for a workload; available is the path of the number of available pods.
@@ -33,6 +35,7 @@ func workloadFeedback(available string) []workv1.FeedbackRule {
 		{Name: totalValue, Path: ".status.replicas"},
 		{Name: updatedValue, Path: ".status.updatedReplicas"},
 		{Name: availableValue, Path: available},
+		{Name: terminatingValue, Path: ".status.terminatingReplicas"},
 	}}}
 }
 
@@ -50,6 +53,7 @@ func workloadState(resource, namespace, name string, values []workv1.FeedbackVal
 			Total:              integerValue(values, totalValue),
 			Updated:            integerValue(values, updatedValue),
 			Available:          integerValue(values, availableValue),
+			Terminating:        integerValue(values, terminatingValue),
 		},
 	}
 }

@@ -239,17 +239,13 @@ func runningWorkloads(payload *workv1.ManifestWork, carried []carriedWorkload) [
 		if m != nil && isMissing(*m) {
 			continue
 		}
-		if m != nil && isStopped(workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)) {
+		if m != nil && workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values).IsStopped() {
 			continue
 		}
 		out = append(out, c.object.GetKind()+" "+c.object.GetNamespace()+"/"+c.object.GetName())
 	}
 	slices.Sort(out)
 	return out
-}
-
-func isStopped(s delivery.WorkloadState) bool {
-	return s.Generation > 0 && s.ObservedGeneration >= s.Generation && s.Desired == 0 && s.Total == 0
 }
 
 func findManifest(payload *workv1.ManifestWork, u *unstructured.Unstructured) *workv1.ManifestCondition {

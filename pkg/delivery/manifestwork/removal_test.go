@@ -120,6 +120,7 @@ func TestRemoval(t *testing.T) {
 		"nothing reported": {},
 		"not observed":     {generationValue: 2, observedValue: 1},
 		"pods left":        {generationValue: 2, observedValue: 2, totalValue: 1},
+		"pods ending":      {generationValue: 2, observedValue: 2, terminatingValue: 1},
 		"scaled up again":  {generationValue: 3, observedValue: 3, desiredValue: 1},
 	} {
 		for running, stopped := range map[string]string{"webhook": "controller", "controller": "webhook"} {

@@ -21,7 +21,8 @@ func TestRemovalOrder(t *testing.T) {
 	if slices.Index(order, render.StageWebhook) > slices.Index(order, render.StageWorkload) {
 		t.Error("webhooks outlive those who answer")
 	}
-	if order[len(order)-1] != render.StagePermission {
-		t.Error("permissions go before those who need them")
+	if slices.Equal(order[len(order)-2:], []render.Stage{render.StagePermission, render.StagePolicy}) {
+		return
 	}
+	t.Error("the last stages are not the permissions, which workloads need to the end, and the policies in place of the webhooks")
 }

@@ -32,12 +32,9 @@ func addClaims(d *draft) error {
 
 // addClaim adds a ClusterClaim, unless the user's manifests contain the claim.
 func (d *draft) addClaim(name, value string) {
-	u := &unstructured.Unstructured{Object: map[string]any{
+	d.addObject(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{nameLabel: string(d.component)}},
 		"spec":     map[string]any{"value": value},
-	}}
-	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool { return objectIDOf(o) == objectIDOf(u) }) {
-		d.objects = append(d.objects, u)
-	}
+	}})
 }

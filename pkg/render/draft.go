@@ -65,6 +65,7 @@ func draftSteps() []step {
 		{"trim-descriptions", trimDescriptions},
 		{"trim-examples", trimExamples},
 		{"add-claims", addClaims},
+		{"add-start-policies", addStartPolicies},
 	}
 }
 

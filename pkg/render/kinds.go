@@ -45,8 +45,10 @@ type Kind struct {
 type Stage int
 
 const (
+	// StagePolicy applies ValidatingAdmissionPolicies, before the kinds whose resources the policies refuse.
+	StagePolicy Stage = iota
 	// StageFoundation applies Namespaces and CustomResourceDefinitions.
-	StageFoundation Stage = iota
+	StageFoundation
 	// StagePermission applies ServiceAccounts, roles and bindings.
 	StagePermission
 	// StageConfiguration applies ConfigMaps, Secrets and Services.
@@ -126,8 +128,8 @@ var kindTable = []Kind{
 	{GroupKind: groupKind(groupCRD, ""), Class: Apply, Stage: StageFoundation, rank: 1},
 	{GroupKind: groupKind(groupAdmission, "MutatingWebhookConfiguration"), Resource: "mutatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 50, origin: fromRelease},
 	{GroupKind: groupKind(groupAdmission, "ValidatingWebhookConfiguration"), Resource: "validatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 50, origin: fromRelease},
-	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicy"), Resource: "validatingadmissionpolicies", Class: Apply, Stage: StageWebhook, rank: 50, lacksScope: true},
-	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicyBinding"), Resource: "validatingadmissionpolicybindings", Class: Apply, Stage: StageWebhook, rank: 50, lacksScope: true},
+	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicy"), Resource: "validatingadmissionpolicies", Class: Apply, Stage: StagePolicy, rank: 5, origin: fromAddOn, lacksScope: true},
+	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicyBinding"), Resource: "validatingadmissionpolicybindings", Class: Apply, Stage: StagePolicy, rank: 5, origin: fromAddOn, lacksScope: true},
 	{GroupKind: groupKind(groupAdmission, "MutatingAdmissionPolicy"), Resource: "mutatingadmissionpolicies", Class: Apply, Stage: StageWebhook, rank: 50, lacksScope: true},
 	{GroupKind: groupKind(groupAdmission, "MutatingAdmissionPolicyBinding"), Resource: "mutatingadmissionpolicybindings", Class: Apply, Stage: StageWebhook, rank: 50, lacksScope: true},
 	{GroupKind: groupKind(groupAdmission, ""), Class: Apply, Stage: StageWebhook, rank: 50},

@@ -41,7 +41,8 @@ func oracleRules() []oracleRule {
 		{name: "queue-image-mirrored", explains: queueImageMirrored},
 		{name: "cluster-scope-restored", elsewhere: "TestClusterScope"},
 		{name: "patched", elsewhere: "TestPatches"},
-		{name: "claim-added"}, // counted where objects are paired
+		{name: "claim-added"},        // counted where objects are paired
+		{name: "start-policy-added"}, // counted where objects are paired
 	}
 }
 

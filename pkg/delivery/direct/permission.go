@@ -84,6 +84,19 @@ func (p permissions) allowApply(o *render.Object) {
 	if r.Group == rbacv1.GroupName {
 		p.allowGrant(o)
 	}
+	if kind := paramKind(o); kind.Resource != "" {
+		p.allowAll("", schema.GroupResource{Group: kind.Group, Resource: kind.Resource}, "get") // the API server asks for the whole kind
+	}
+}
+
+// paramKind returns the kind of the parameters of an admission policy; the zero Kind for other objects.
+func paramKind(o *render.Object) render.Kind {
+	if o.GetKind() != "ValidatingAdmissionPolicy" {
+		return render.Kind{}
+	}
+	version, _, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "apiVersion")
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "kind")
+	return render.KindOf(schema.FromAPIVersionAndKind(version, kind).GroupKind())
 }
 
 // allowGrant allows to grant permissions that the credential does not have. A credential with all granted permissions would not

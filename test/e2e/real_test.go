@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -27,12 +26,9 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
-	"open-cluster-management.io/knative-addon/test/lab/realnode"
 )
 
 const (
-	// helloText begins what the program of the user's Service answers.
-	helloText = "hello world from "
 	// helloPods selects the pods of the user's Service.
 	helloPods = "serving.knative.dev/service=hello"
 
@@ -43,19 +39,6 @@ const (
 	loadMargin     = 5 * time.Second
 	fewestRequests = 150
 )
-
-// helloService is the Service of a user.
-const helloService = `
-apiVersion: serving.knative.dev/v1
-kind: Service
-metadata: {name: hello, namespace: default}
-spec:
-  template:
-    spec:
-      containers:
-      - image: ` + realnode.HelloImage + `
-        env: [{name: TARGET, value: world}]
-`
 
 // realStory is a fleet whose first cluster has a real node, with a Service of a user there.
 type realStory struct {
@@ -143,7 +126,7 @@ func (r *realStory) installServing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the cluster accepts the Service of a user", 3*time.Minute, func(ctx context.Context) error {
-		return r.on.Apply(ctx, []byte(helloService))
+		return r.on.Apply(ctx, []byte(harness.HelloManifest))
 	})
 	t.Logf("the Service was accepted after %s", time.Since(start).Round(100*time.Millisecond))
 	r.answers(t)
@@ -166,23 +149,18 @@ func (r *realStory) installServing(t *testing.T) {
 // service reads the Service of the user.
 func (r *realStory) service(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	s, err := r.readService(t.Context())
+	s, err := harness.Hello(t.Context(), r.on.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func (r *realStory) readService(ctx context.Context) (*unstructured.Unstructured, error) {
-	services := schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}
-	return r.on.dynamic.Resource(services).Namespace("default").Get(ctx, "hello", metav1.GetOptions{})
-}
-
 // answers waits until the Service is Ready and the gateway answers requests to its URL with its text.
 func (r *realStory) answers(t *testing.T) {
 	t.Helper()
 	eventually(t, "the Service of the user answers", 3*time.Minute, func(ctx context.Context) error {
-		service, err := r.readService(ctx)
+		service, err := harness.Hello(ctx, r.on.Cluster)
 		if err != nil {
 			return err
 		}
@@ -190,11 +168,12 @@ func (r *realStory) answers(t *testing.T) {
 			conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 			return fmt.Errorf("Service hello is not Ready: %v", conditions)
 		}
-		request, err := r.newRequest(ctx)
+		request, err := harness.HelloRequest(ctx, r.on.Cluster)
 		if err != nil {
 			return err
 		}
-		return harness.CheckAnswer(request, helloText, requestTimeout)
+		_, err = harness.Answer(request, harness.HelloText, requestTimeout)
+		return err
 	})
 }
 
@@ -204,28 +183,6 @@ func hasTrueCondition(u *unstructured.Unstructured, condition string) bool {
 		m, isMap := c.(map[string]any)
 		return isMap && m["type"] == condition && m["status"] == string(metav1.ConditionTrue)
 	})
-}
-
-// newRequest returns a request to the URL of the Service, as DNS would lead the request to the gateway.
-func (r *realStory) newRequest(ctx context.Context) (*http.Request, error) {
-	service, err := r.readService(ctx)
-	if err != nil {
-		return nil, err
-	}
-	url, _, _ := unstructured.NestedString(service.Object, "status", "url")
-	gateway, err := r.on.kube.CoreV1().Services(servingNamespace).Get(ctx, "kourier", metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+gateway.Spec.ClusterIP+"/", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	request.Host = strings.TrimPrefix(url, "http://")
-	if request.Host == "" {
-		return nil, errors.New("Service hello has no URL")
-	}
-	return request, nil
 }
 
 // scaleToZero waits until the Service has no pod, and sends a request.
@@ -238,13 +195,13 @@ func (r *realStory) scaleToZero(t *testing.T) {
 			}
 			return err
 		})
-		request, err := r.newRequest(t.Context())
+		request, err := harness.HelloRequest(t.Context(), r.on.Cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		// A Service at zero holds the request until a pod runs: the first request has to succeed.
-		if err := harness.CheckAnswer(request, helloText, time.Minute); err != nil {
+		if _, err := harness.Answer(request, harness.HelloText, time.Minute); err != nil {
 			t.Fatalf("the request that starts a pod: %v", err)
 		}
 		t.Logf("the answer of a Service without pods took %s", time.Since(start).Round(10*time.Millisecond))
@@ -259,7 +216,7 @@ func (r *realStory) editConfiguration(t *testing.T) {
 		"autoscaler": map[string]any{"stable-window": "7s"},
 	}})
 	eventually(t, "the Service has the new domain", time.Minute, func(ctx context.Context) error {
-		service, err := r.readService(ctx)
+		service, err := harness.Hello(ctx, r.on.Cluster)
 		if err != nil {
 			return err
 		}
@@ -312,11 +269,11 @@ func (r *realStory) upgrade(t *testing.T) {
 // the step: pods that end still have connections.
 func (r *realStory) withLoad(t *testing.T, step func()) {
 	t.Helper()
-	request, err := r.newRequest(t.Context())
+	request, err := harness.HelloRequest(t.Context(), r.on.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := harness.StartLoad(t.Context(), request, helloText, loadInterval, requestTimeout)
+	load := harness.StartLoad(t.Context(), request, harness.HelloText, loadInterval, requestTimeout)
 	stop := func() {
 		report := load.Stop()
 		t.Log(report)

@@ -77,7 +77,7 @@ func (l *Load) Stop() *LoadReport {
 
 func (l *Load) send(ctx context.Context) {
 	start := time.Now()
-	err := checkAnswer(l.client, l.request.Clone(ctx), l.want)
+	_, err := answerOf(l.client, l.request.Clone(ctx), l.want)
 	took := time.Since(start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,24 +92,24 @@ func (l *Load) send(ctx context.Context) {
 	}
 }
 
-// CheckAnswer sends one request on a new connection, and returns an error unless the answer has status 200 and a body that begins with
-// want.
-func CheckAnswer(request *http.Request, want string, timeout time.Duration) error {
-	return checkAnswer(newLoadClient(timeout), request, want)
+// Answer sends one request on a new connection, and returns the body of the answer; an error unless the answer has status 200 and a body
+// that begins with want.
+func Answer(request *http.Request, want string, timeout time.Duration) (string, error) {
+	return answerOf(newLoadClient(timeout), request, want)
 }
 
-func checkAnswer(client *http.Client, request *http.Request, want string) error {
+func answerOf(client *http.Client, request *http.Request, want string) (string, error) {
 	answer, err := client.Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return fmt.Errorf("cannot read an answer with status %d: %w", answer.StatusCode, err)
+		return "", fmt.Errorf("cannot read an answer with status %d: %w", answer.StatusCode, err)
 	}
 	if answer.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), want) {
-		return fmt.Errorf("status %d, %.100q", answer.StatusCode, body)
+		return "", fmt.Errorf("status %d, %.100q", answer.StatusCode, body)
 	}
-	return nil
+	return string(body), nil
 }

@@ -2,7 +2,8 @@
 
 // Command demo shows the add-on on a real fleet in local processes: a hub, two managed clusters, the chart installed with
 // helm, Knative Serving enabled with clusteradm. It stays until Ctrl-C; with DEMO_ONCE=1 it ends when everything is
-// Available, and fails with the reason when that takes longer than three minutes.
+// Available, and fails with the reason when that takes longer than three minutes. With DEMO_REAL=1 the first cluster has a node
+// that runs pods, and a Service of a user answers a request at the end; that needs root and packages of Debian.
 package main
 
 import (
@@ -26,22 +27,34 @@ const patience = 3 * time.Minute
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := run(ctx, os.Getenv("DEMO_ONCE") == "1"); err != nil {
+	if err := run(ctx, demo{once: os.Getenv("DEMO_ONCE") == "1", realNode: os.Getenv("DEMO_REAL") == "1"}); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		os.Exit(1) //nolint:gocritic // nothing is left to clean up
 	}
 }
 
-func run(ctx context.Context, once bool) (err error) {
+// demo says how the demo runs.
+type demo struct{ once, realNode bool }
+
+// helmArguments give the Services of a real node a domain: without a domain, the gateway answers only requests from the cluster.
+func (d demo) helmArguments() []string {
+	if !d.realNode {
+		return nil
+	}
+	return []string{"--set", `serving.spec.config.domain.demo\.test=`}
+}
+
+func run(ctx context.Context, d demo) (err error) {
 	start := time.Now()
-	l, err := lab.New(ctx, lab.Options{ManagedClusters: 2, StatusSyncInterval: 5 * time.Second, Log: os.Stderr})
+	l, err := lab.New(ctx, lab.Options{ManagedClusters: 2, RealNode: d.realNode, StatusSyncInterval: 5 * time.Second, Log: os.Stderr})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 
-	step("helm install knative-addon charts/knative-addon --namespace %s", harness.Namespace)
-	fleet, err := harness.Install(ctx, l, harness.Options{})
+	arguments := d.helmArguments()
+	step("helm install knative-addon charts/knative-addon --namespace %s %s", harness.Namespace, strings.Join(arguments, " "))
+	fleet, err := harness.Install(ctx, l, harness.Options{Helm: arguments})
 	if err != nil {
 		return err
 	}
@@ -57,13 +70,46 @@ func run(ctx context.Context, once bool) (err error) {
 		return err
 	}
 	fmt.Printf("\nKnative Serving is Available on %d clusters, %.0f s after the start.\n", len(clusters), time.Since(start).Seconds())
-	fmt.Println("The API servers, OCM and Knative's webhooks are real. KWOK simulates nodes and pods: no Service of a user runs here.")
-	if once {
-		return nil
+	if d.realNode {
+		err = callService(ctx, fleet)
+	} else {
+		fmt.Println("The API servers, OCM and Knative's webhooks are real. KWOK simulates nodes and pods: no Service of a user runs here.")
+	}
+	if d.once || err != nil {
+		return err
 	}
 	explain(fleet)
 	<-ctx.Done()
 	return nil
+}
+
+// callService applies a Service of a user to the cluster with the real node, and prints the answer of the Service.
+func callService(ctx context.Context, fleet *harness.Fleet) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	spoke := fleet.Managed[0]
+	step("kubectl --kubeconfig %s apply --filename - <<EOF%sEOF", spoke.Kubeconfig, harness.HelloManifest)
+	if err := spoke.Apply(ctx, []byte(harness.HelloManifest)); err != nil {
+		return err
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		request, err := harness.HelloRequest(ctx, spoke)
+		if err == nil {
+			var answer string
+			if answer, err = harness.Answer(request, harness.HelloText, patience); err == nil {
+				step("curl --header %q %s", "Host: "+request.Host, request.URL)
+				fmt.Print(answer)
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the Service has not answered within %s: %w", patience, err)
+		case <-tick.C:
+		}
+	}
 }
 
 func step(format string, args ...any) {

@@ -15,8 +15,9 @@ import (
 
 // Knative's webhooks write the rules of their configurations when the webhooks start, and the API server asks no webhook without
 // rules: a resource of a user that arrives earlier is stored without validation and without defaults. A policy for each of the two
-// configurations therefore refuses resources of users as long as the configuration is missing or has no rules. Only the webhook writes the
-// rules, and only the add-on writes the policy.
+// configurations therefore refuses resources of users as long as the configuration has no rules. Only the webhook writes the rules, and
+// only the add-on writes the policy. A policy without its configuration permits everything: an administrator who removes Knative by hand
+// must not be stopped by a policy that is left.
 
 // startPolicyPrefix begins the names of a policy and its binding; the name of the webhook configuration follows.
 const startPolicyPrefix = "started."
@@ -64,7 +65,7 @@ func (d *draft) startPolicyBinding(configuration string) *unstructured.Unstructu
 	u := d.newPolicyObject("ValidatingAdmissionPolicyBinding", configuration)
 	u.Object["spec"] = map[string]any{
 		"policyName":        startPolicyPrefix + configuration,
-		"paramRef":          map[string]any{"name": configuration, "parameterNotFoundAction": "Deny"},
+		"paramRef":          map[string]any{"name": configuration, "parameterNotFoundAction": "Allow"},
 		"validationActions": []any{"Deny"},
 	}
 	return u

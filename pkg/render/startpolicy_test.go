@@ -44,7 +44,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: started.webhook.serving.knative.dev, labels: {app.kubernetes.io/name: knative-serving}}
 spec:
   policyName: started.webhook.serving.knative.dev
-  paramRef: {name: webhook.serving.knative.dev, parameterNotFoundAction: Deny}
+  paramRef: {name: webhook.serving.knative.dev, parameterNotFoundAction: Allow}
   validationActions: [Deny]
 `
 	)
@@ -60,7 +60,8 @@ spec:
 	}
 }
 
-// TestStartPoliciesOfReleases holds that each component has both policies, which the cluster gets before the webhook configurations.
+// TestStartPoliciesOfReleases holds that each component has both policies, which the cluster gets with the webhook configurations before
+// all other objects of the payload.
 func TestStartPoliciesOfReleases(t *testing.T) {
 	for name, tc := range map[string]struct {
 		component api.Component
@@ -93,14 +94,14 @@ func checkPoliciesFirst(t *testing.T, b *Bundle) {
 	last, first := -1, len(b.Payload)
 	for n, o := range b.Payload {
 		switch {
-		case strings.HasPrefix(o.GetName(), startPolicyPrefix):
+		case o.GroupVersionKind().Group == groupAdmission:
 			last = n
 		default:
 			first = min(first, n)
 		}
 	}
 	if last > first {
-		t.Errorf("a policy has place %d of the payload, another object place %d", last, first)
+		t.Errorf("a policy or a webhook configuration has place %d of the payload, another object place %d", last, first)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -93,10 +92,7 @@ func (w way) saysOfRemoval(t *testing.T, object string) {
 // createService creates a Service of a user.
 func (s spoke) createService(t *testing.T, finalizers ...string) {
 	t.Helper()
-	service := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "hello"},
-		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "hello"}}}}},
-	}}
+	service := newService("hello")
 	service.SetFinalizers(finalizers)
 	eventually(t, "a user's Service is on "+s.Name, time.Minute, func(ctx context.Context) error {
 		_, err := s.knativeServices().Create(ctx, service, metav1.CreateOptions{})

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -119,12 +118,22 @@ func (r *realStory) configure(t *testing.T, spec map[string]any) {
 	}
 }
 
-// installServing installs Serving 1.22. The user applies the Service as soon as the cluster accepts the Service.
+// policyRefresh is longer than an API server takes to enforce a new admission policy.
+const policyRefresh = 1500 * time.Millisecond
+
+// installServing installs Serving 1.22. The user applies the Service as soon as the cluster accepts the Service: the policies that await
+// the start of the webhooks refuse earlier requests.
 func (r *realStory) installServing(t *testing.T) {
 	start := time.Now()
 	if err := r.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{r.on.Name}); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the cluster has the policies", 3*time.Minute, func(ctx context.Context) error {
+		bindings := r.on.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+		_, err := bindings.Get(ctx, "started.webhook.serving.knative.dev", metav1.GetOptions{})
+		return err
+	})
+	time.Sleep(policyRefresh)
 	eventually(t, "the cluster accepts the Service of a user", 3*time.Minute, func(ctx context.Context) error {
 		return r.on.Apply(ctx, []byte(harness.HelloManifest))
 	})
@@ -403,12 +412,19 @@ func (r *realStory) reinstallServing(t *testing.T) {
 	t.Logf("the Service answered after %s", time.Since(start).Round(100*time.Millisecond))
 }
 
-// logPodsOnFailure logs the state of the pods of the cluster when the test has failed.
+// logPodsOnFailure logs the state of the pods of the cluster, with what the pods that serve requests have logged, when the test has failed.
 func (r *realStory) logPodsOnFailure(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {
 		return
 	}
-	out, err := r.Command(context.WithoutCancel(t.Context()), "kubectl", "--kubeconfig", r.on.Kubeconfig, "get", "pods", "--all-namespaces", "--output", "wide")
-	t.Logf("the pods of %s (error %v):\n%s", r.on.Name, err, out)
+	for _, args := range [][]string{
+		{"get", "pods", "--all-namespaces", "--output", "wide"},
+		{"get", "events", "--all-namespaces", "--sort-by", ".metadata.creationTimestamp"},
+		{"logs", "--namespace", servingNamespace, "--selector", "app in (activator, autoscaler, 3scale-kourier-gateway)", "--prefix", "--tail", "40"},
+		{"logs", "--namespace", "default", "--selector", helloPods, "--all-containers", "--prefix", "--tail", "40"},
+	} {
+		out, err := r.Command(context.WithoutCancel(t.Context()), "kubectl", append([]string{"--kubeconfig", r.on.Kubeconfig}, args...)...)
+		t.Logf("%s: kubectl %s (error %v):\n%s", r.on.Name, strings.Join(args, " "), err, out)
+	}
 }

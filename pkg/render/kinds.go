@@ -126,8 +126,8 @@ var kindTable = []Kind{
 
 	{GroupKind: groupKind(groupCRD, "CustomResourceDefinition"), Resource: "customresourcedefinitions", Class: Apply, Stage: StageFoundation, Orphan: true, rank: 1, origin: fromRelease},
 	{GroupKind: groupKind(groupCRD, ""), Class: Apply, Stage: StageFoundation, rank: 1},
-	{GroupKind: groupKind(groupAdmission, "MutatingWebhookConfiguration"), Resource: "mutatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 4, origin: fromRelease},
-	{GroupKind: groupKind(groupAdmission, "ValidatingWebhookConfiguration"), Resource: "validatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 4, origin: fromRelease},
+	{GroupKind: groupKind(groupAdmission, "MutatingWebhookConfiguration"), Resource: "mutatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 31, origin: fromRelease},
+	{GroupKind: groupKind(groupAdmission, "ValidatingWebhookConfiguration"), Resource: "validatingwebhookconfigurations", Class: Apply, Stage: StageWebhook, rank: 31, origin: fromRelease},
 	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicy"), Resource: "validatingadmissionpolicies", Class: Apply, Stage: StagePolicy, rank: 5, origin: fromAddOn, lacksScope: true},
 	{GroupKind: groupKind(groupAdmission, "ValidatingAdmissionPolicyBinding"), Resource: "validatingadmissionpolicybindings", Class: Apply, Stage: StagePolicy, rank: 5, origin: fromAddOn, lacksScope: true},
 	{GroupKind: groupKind(groupAdmission, "MutatingAdmissionPolicy"), Resource: "mutatingadmissionpolicies", Class: Apply, Stage: StageWebhook, rank: 50, lacksScope: true},

@@ -60,8 +60,8 @@ spec:
 	}
 }
 
-// TestStartPoliciesOfReleases holds that each component has both policies, which the cluster gets with the webhook configurations before
-// all other objects of the payload.
+// TestStartPoliciesOfReleases holds that each component has both policies, which the cluster gets before all other objects of the payload,
+// and that the webhook configurations come before the workloads.
 func TestStartPoliciesOfReleases(t *testing.T) {
 	for name, tc := range map[string]struct {
 		component api.Component
@@ -91,17 +91,26 @@ func TestStartPoliciesOfReleases(t *testing.T) {
 
 func checkPoliciesFirst(t *testing.T, b *Bundle) {
 	t.Helper()
-	last, first := -1, len(b.Payload)
+	last, configuration, first, workload := -1, -1, len(b.Payload), len(b.Payload)
 	for n, o := range b.Payload {
+		isPolicy := strings.HasPrefix(o.GetName(), startPolicyPrefix)
 		switch {
-		case o.GroupVersionKind().Group == groupAdmission:
+		case isPolicy:
 			last = n
-		default:
+		case o.GroupVersionKind().Group == groupAdmission:
+			configuration = n
+		case o.GroupVersionKind().Group == "apps":
+			workload = min(workload, n)
+		}
+		if !isPolicy {
 			first = min(first, n)
 		}
 	}
 	if last > first {
-		t.Errorf("a policy or a webhook configuration has place %d of the payload, another object place %d", last, first)
+		t.Errorf("a policy has place %d of the payload, another object place %d", last, first)
+	}
+	if configuration > workload {
+		t.Errorf("a webhook configuration has place %d of the payload, a workload place %d", configuration, workload)
 	}
 }
 

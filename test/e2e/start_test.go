@@ -119,7 +119,9 @@ func (s spoke) acceptAfterStart(t *testing.T) {
 	}
 }
 
-func dryRunCreate() metav1.CreateOptions { return metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}} }
+func dryRunCreate() metav1.CreateOptions {
+	return metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+}
 
 // newService returns a Service of a user.
 func newService(name string) *unstructured.Unstructured {

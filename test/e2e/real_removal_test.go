@@ -1,0 +1,83 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+)
+
+// removeServing disables the add-on. The hub must not report the end before the cluster has removed all pods.
+func (r *realStory) removeServing(t *testing.T) {
+	start := time.Now()
+	if err := r.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{r.on.Name}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on is gone from the hub", 5*time.Minute, func(ctx context.Context) error {
+		a, err := r.AddOns.AddonV1beta1().ManagedClusterAddOns(r.on.Name).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("the conditions are %+v", a.Status.Conditions)
+	})
+	t.Logf("the removal took %s", time.Since(start).Round(100*time.Millisecond))
+	left, err := r.on.listRunLeftovers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("the add-on has left the hub, and the cluster has %s", strings.Join(left, ", "))
+	}
+	r.on.awaitRemovedExcept(t, bucketService)
+}
+
+// bucketService begins the name of a Service that the autoscaler creates, and that stays after a removal.
+const bucketService = "autoscaler-bucket-"
+
+// listRunLeftovers lists what must not outlive the running pods: the pods, the objects that the add-on has delivered for the pods, and
+// Leases with a holder, for which the pods of the next installation would wait. Leases without a holder stay.
+func (s spoke) listRunLeftovers(ctx context.Context) ([]string, error) {
+	var out []string
+	for resource, group := range map[string]string{"pods": "", "services": "", "serviceaccounts": "", "leases": "coordination.k8s.io"} {
+		list, err := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
+			Namespace(servingNamespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", resource, err)
+		}
+		for _, o := range list.Items {
+			holder, _, _ := unstructured.NestedString(o.Object, "spec", "holderIdentity")
+			switch {
+			case resource == "serviceaccounts" && o.GetName() == "default": // Kubernetes creates this account in every Namespace
+			case resource == "services" && strings.HasPrefix(o.GetName(), bucketService):
+			case resource == "leases" && holder == "":
+			default:
+				out = append(out, strings.TrimSpace(resource+" "+o.GetName()+" "+holder))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// reinstallServing enables the add-on again: the Service that was there before has to answer without a request of its user.
+func (r *realStory) reinstallServing(t *testing.T) {
+	start := time.Now()
+	enabled(t, r.Fleet, []api.Component{api.Serving}, r.on.Cluster)
+	t.Logf("the add-on was Available after %s", time.Since(start).Round(100*time.Millisecond))
+	r.answers(t)
+	t.Logf("the Service answered after %s", time.Since(start).Round(100*time.Millisecond))
+}

@@ -296,8 +296,8 @@ func (c *registerCommand) awaitResolved(ctx context.Context, out io.Writer, hub 
 		fmt.Fprintf(out, "%s: %s is True\n", o, api.TargetClusterResolved)
 	}
 	if len(resolved) == 0 {
-		fmt.Fprintf(out, "no resource refers to the ClusterProfile: apply a KnativeServing or KnativeEventing with spec.clusterProfileRef {namespace: %s, name: %s}\n",
-			request.Profile.Namespace, request.Profile.Name)
+		fmt.Fprintf(out, "no resource refers to the ClusterProfile yet: a KnativeFleet of the namespace may select the ClusterProfile, or apply a KnativeServing or "+
+			"KnativeEventing with spec.clusterProfileRef {namespace: %s, name: %s}\n", request.Profile.Namespace, request.Profile.Name)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
@@ -110,12 +111,13 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 	isOwn := known && hasReference(config.config)
 	if isOwn {
 		c.installed[key] = true
-		out.Object = objectOf(component, config.config)
+		out.Object, out.Fleet = objectOf(component, config.config), fleetOf(config.config)
 		out.ClusterProfile = profileOf(config.config)
 		out.Deleting = out.Deleting || config.config.GetDeletionTimestamp() != nil
 	}
 	if isOwn && addOn.DeletionTimestamp == nil {
 		out.setCondition(readResource(config.config))
+		out.completeVersion(versionOf(config.config))
 	} else {
 		out.setCondition(readAddOn(addOn, assigned == "" || assigned == completed))
 	}
@@ -132,13 +134,26 @@ func (c *composer) addVersions(out *Installation) {
 	}
 }
 
+// completeVersion sets the version that runs when the resource is Ready with the next version: the foundation records the version a moment
+// after the status of the resource.
+func (i *Installation) completeVersion(reported string) {
+	if i.Ready == metav1.ConditionTrue && i.NextVersion == reported {
+		i.Version, i.NextVersion = reported, ""
+	}
+}
+
+// versionOf returns the version in the status of a resource.
+func versionOf(config *unstructured.Unstructured) string {
+	version, _, _ := unstructured.NestedString(config.Object, "status", "version")
+	return cleanText(version)
+}
+
 // composeResource returns the installation of a resource without a ManagedClusterAddOn.
 func (c *composer) composeResource(key resourceKey, r resource) Installation {
-	version, _, _ := unstructured.NestedString(r.config.Object, "status", "version")
 	out := Installation{
 		Cluster: cmp.Or(profileOf(r.config), hubCluster), Component: key.component, Mode: modeOf(r.config),
-		Version: cleanText(version), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
-		Object: objectOf(key.component, r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
+		Version: versionOf(r.config), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
+		Object: objectOf(key.component, r.config), Fleet: fleetOf(r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
 	}
 	if out.Mode == api.ModeManifestWork {
 		ref, _ := target.ReferenceOf(r.config)
@@ -216,6 +231,15 @@ func nameOf(config *unstructured.Unstructured) types.NamespacedName {
 
 func objectOf(component api.Component, config *unstructured.Unstructured) Object {
 	return Object{component.Kind(), config.GetNamespace(), config.GetName()}
+}
+
+// fleetOf returns the name of the KnativeFleet that controls a resource; empty for a resource of a user.
+func fleetOf(config *unstructured.Unstructured) string {
+	owner := metav1.GetControllerOf(config)
+	if owner == nil || owner.Kind != fleetv1alpha1.Kind {
+		return ""
+	}
+	return cleanText(owner.Name)
 }
 
 // cleanText returns a text of a cluster or a tenant for a terminal.

@@ -135,6 +135,37 @@ func TestCompose(t *testing.T) {
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.23.0 REV False ApplyFailed 5m - team/own"},
 		},
+		"a resource is Ready before the foundation has recorded the version": {
+			func() Objects {
+				own := serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions(ready, applied))
+				o := servings(own)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, foundation("cluster1", ""))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork 1.23.0 REV True Ready 5m - team/own"},
+		},
+		"a resource is not Ready, and the foundation has not recorded the version": {
+			func() Objects {
+				own := serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions("Ready Unknown Delivering", applied))
+				o := servings(own)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, foundation("cluster1", "1.22.1"))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 REV Unknown Delivering 5m - team/own"},
+		},
+		"a Ready resource reports another version than the foundation has": {
+			func() Objects {
+				own := serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions(ready, applied))
+				own.Object["status"].(map[string]any)["version"] = "1.22.1"
+				o := servings(own)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, foundation("cluster1", "1.22.1"))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 REV True Ready 5m - team/own"},
+		},
 		"a resource whose add-on does not exist yet": {
 			func() Objects {
 				return servings(serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions("Ready Unknown Delivering")))

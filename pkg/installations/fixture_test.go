@@ -44,6 +44,17 @@ func onCluster(name string) edit {
 	}
 }
 
+// ofFleet makes KnativeFleet web the controller of a resource.
+func ofFleet(u *unstructured.Unstructured) { controlledBy(u, "KnativeFleet") }
+
+// ofDeployment makes Deployment web the controller of a resource.
+func ofDeployment(u *unstructured.Unstructured) { controlledBy(u, "Deployment") }
+
+func controlledBy(u *unstructured.Unstructured, kind string) {
+	isController := true
+	u.SetOwnerReferences([]metav1.OwnerReference{{Kind: kind, Name: "web", Controller: &isController}})
+}
+
 func withFinalizer(finalizer string) edit {
 	return func(u *unstructured.Unstructured) { u.SetFinalizers([]string{finalizer}) }
 }

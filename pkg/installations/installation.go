@@ -42,6 +42,8 @@ type Installation struct {
 	Deleting bool `json:"deleting,omitempty"`
 	// Object is the resource of the installation, or the ManagedClusterAddOn of an installation with a fleet configuration.
 	Object Object `json:"object"`
+	// Fleet is the name of the KnativeFleet that owns the resource, in the namespace of the resource.
+	Fleet string `json:"fleet,omitempty"`
 	// ClusterProfile is namespace/name of the reference of the resource.
 	ClusterProfile string `json:"clusterProfile,omitempty"`
 }
@@ -68,6 +70,14 @@ func compareInstallations(a, b Installation) int {
 // id identifies an installation over time.
 func (i *Installation) id() string {
 	return string(i.Component) + " " + i.Cluster + " " + i.Object.String()
+}
+
+// describeOwner returns the object and the KnativeFleet that writes the spec of the object.
+func (i *Installation) describeOwner() string {
+	if i.Fleet == "" {
+		return i.Object.String()
+	}
+	return i.Object.String() + " of KnativeFleet " + i.Fleet
 }
 
 // describeProblem returns reason and message of an installation that is not ready, or the wait for a revision.

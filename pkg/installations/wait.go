@@ -52,7 +52,7 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 	selected, unknown := f.Select(all)
 	var out Progress
 	for _, i := range selected {
-		text := fmt.Sprintf("%s %s (%s)", i.Cluster, i.Component, i.Object)
+		text := fmt.Sprintf("%s %s (%s)", i.Cluster, i.Component, i.describeOwner())
 		switch {
 		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.NextRevision == "":
 			out.Reached = append(out.Reached, text)

@@ -42,6 +42,8 @@ func TestAssess(t *testing.T) {
 	}{
 		"ready":                 {edge(withConditions(ready, applied)), []string{"edge"}, GoalReady, Progress{Reached: []string{object}}},
 		"nothing to wait for":   {Objects{}, nil, GoalReady, Progress{Waiting: []string{"no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef"}}},
+		"of a KnativeFleet":     {edge(withConditions("Ready False InvalidSpec no such field"), ofFleet), nil, GoalReady, Progress{Failed: []string{"team/edge knative-serving (KnativeServing team/edge-7 of KnativeFleet web): InvalidSpec: no such field"}}},
+		"of another owner":      {edge(withConditions(ready, applied), ofDeployment), nil, GoalReady, Progress{Reached: []string{object}}},
 		"an unknown cluster":    {edge(withConditions(ready, applied)), []string{"other"}, GoalReady, Progress{Waiting: []string{"other: no installation has this cluster, ClusterProfile or resource"}}},
 		"an unreachable one":    {edge(withConditions("Ready False RemoteClusterStale no answer")), nil, GoalReady, Progress{Waiting: []string{object + ": RemoteClusterStale: no answer"}}},
 		"an edit just now":      {edge(withConditions(ready, applied), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},

@@ -78,7 +78,7 @@ func (r *imageRegistry) mirror(t *testing.T, references []string) {
 }
 
 // TestImagesCheck holds the output and the exit codes of the check of a complete mirror, of one without an image, and of one that is down.
-func TestImagesCheck(t *testing.T) {
+func TestImagesCheck(t *testing.T) { //nolint:gocognit // the steps and their checks belong together
 	mirror := newImageRegistry(t)
 	listed, err := execute(t, newImagesCommand(), mirror.resource, "-f", "-", "--trusted-namespaces", "fleet")
 	if err != nil {

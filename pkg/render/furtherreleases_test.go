@@ -99,7 +99,7 @@ func (d furtherDirectory) open(cfg Config) *Renderer {
 }
 
 // TestFurtherReleases holds that a release of the directory is a release like the bundled ones.
-func TestFurtherReleases(t *testing.T) {
+func TestFurtherReleases(t *testing.T) { //nolint:gocognit // the steps and their checks belong together
 	d := newFurtherDirectory(t)
 	d.copyRelease("knative-serving/1.23.0", "knative-serving/1.23.4", "1.23.4")
 	r := d.open(Config{})

@@ -125,6 +125,19 @@ func (c *comparison) name() string {
 	return stringOf(m["name"])
 }
 
+// addedRule returns the rule by which the bundle has an object that the operator does not have.
+func addedRule(t *testing.T, o Object) string {
+	t.Helper()
+	switch {
+	case o.GetKind() == "ClusterClaim":
+		return "claim-added"
+	case strings.HasPrefix(o.GetName(), startPolicyPrefix):
+		return "start-policy-added"
+	}
+	t.Errorf("%s is in the bundle and the operator does not have it", o.ID())
+	return ""
+}
+
 // explain compares and counts the differences by rule.
 func explain(t *testing.T, theirs []unstructured.Unstructured, ours *Bundle) map[string]int {
 	t.Helper()
@@ -144,16 +157,8 @@ func explain(t *testing.T, theirs []unstructured.Unstructured, ours *Bundle) map
 		}
 		seen[o.ID()] = true
 		all := byID[o.ID()]
-		if o.GetKind() == "ClusterClaim" && len(all) == 0 {
-			used["claim-added"]++
-			continue
-		}
-		if strings.HasPrefix(o.GetName(), startPolicyPrefix) && len(all) == 0 {
-			used["start-policy-added"]++
-			continue
-		}
 		if len(all) == 0 {
-			t.Errorf("%s is in the bundle and the operator does not have it", o.ID())
+			used[addedRule(t, o)]++
 			continue
 		}
 		if len(all) > 1 {

@@ -64,29 +64,37 @@ func New(cfg Config) (*Renderer, error) {
 // openReleases finds the release manifests, or unpacks the embedded manifests to the private directory.
 func (r *Renderer) openReleases() error {
 	dir := firstOf(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
-	if dir != "" {
-		if added := r.config.FurtherReleases.Path; added != "" {
-			return newError(ReasonReleasesMissing, "cannot add the releases of directory %q to those of %s=%q, which are not this program's: "+
-				"unset %s, or copy the releases there", added, common.KoEnvKey, dir, common.KoEnvKey)
-		}
-		r.source = "directory " + dir + ", unverified"
-	} else {
-		dir = filepath.Join(r.private.path, "releases")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
-		}
-		sum, err := releases.Unpack(dir)
-		if err != nil {
-			return newError(ReasonReleasesMissing, "%w", err)
-		}
-		r.source = fmt.Sprintf("%s %s, sha256:%s", releases.Module, sum.Version, sum.SHA256)
-		if err := r.addFurtherReleases(dir); err != nil {
+	added := r.config.FurtherReleases.Path
+	switch {
+	case dir == "":
+		var err error
+		if dir, err = r.unpackReleases(); err != nil {
 			return err
 		}
+	case added != "":
+		return newError(ReasonReleasesMissing, "cannot add the releases of directory %q to those of %s=%q, which are not this program's: "+
+			"unset %s, or copy the releases there", added, common.KoEnvKey, dir, common.KoEnvKey)
+	default:
+		r.source = "directory " + dir + ", unverified"
 	}
 	var err error
 	r.catalog, err = readCatalog(dir)
 	return err
+}
+
+// unpackReleases writes the embedded releases, and the releases of the administrator's directory, below the private directory, and returns
+// their directory.
+func (r *Renderer) unpackReleases() (string, error) {
+	dir := filepath.Join(r.private.path, "releases")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
+	}
+	sum, err := releases.Unpack(dir)
+	if err != nil {
+		return "", newError(ReasonReleasesMissing, "%w", err)
+	}
+	r.source = fmt.Sprintf("%s %s, sha256:%s", releases.Module, sum.Version, sum.SHA256)
+	return dir, r.addFurtherReleases(dir)
 }
 
 // Close removes the unpacked manifests. Bundles stay valid.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,13 +49,10 @@ func (l localInstalls) keepUserResources(t *testing.T) {
 	l.own(t, "first", kourier())
 	l.ready(t, api.Serving, "first")
 	services := l.dynamic.Resource(schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}).Namespace("default")
-	_, err := services.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "hello", "namespace": "default"},
-		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "example.com/hello"}}}}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the cluster accepts a user's Service", time.Minute, func(ctx context.Context) error {
+		_, err := services.Create(ctx, newService("hello"), metav1.CreateOptions{})
+		return err
+	})
 	requestRemoval(t, l.Lab, l.Hub)
 	l.annotate(t, "first", api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)
 	l.delete(t, "first")

@@ -63,7 +63,7 @@ func TestPermissions(t *testing.T) {
 		},
 		{
 			api.Eventing, `{"version": "1.23"}`,
-			`{"apiVersion": "eventing.knative.dev/v1beta2", "kind": "EventType", "metadata": {"name": "mine"}, "spec": {"type": "com.example.mine"}}`,
+			`{"apiVersion": "eventing.knative.dev/v1beta2", "kind": "EventType", "metadata": {"name": "mine", "namespace": "default"}, "spec": {"type": "com.example.mine"}}`,
 		},
 	} {
 		t.Run(string(of.component), func(t *testing.T) {
@@ -312,7 +312,7 @@ func (c *credential) removeWithPolicies(t *testing.T, base []permission, mine st
 	grant := c.grant(t, api.DeletionPolicyDeleteUserResources)
 	i := c.installation(c.connect(t))
 	c.awaitInstalled(t, i, c.bundle(t, "1.23"))
-	c.run(t, c.lab.Bin.Path("kubectl"), mine, "--kubeconfig", c.Kubeconfig, "create", "-f", "-")
+	eventually(t, "the cluster accepts a resource of a user", time.Minute, func(ctx context.Context) error { return c.Apply(ctx, []byte(mine)) })
 	c.requests.takeRefusals()
 	waiting, err := i.Remove(t.Context(), direct.RemoveOptions{Namespace: c.namespace(), Foundation: true})
 	if err != nil || !strings.Contains(waiting, "1 ") {

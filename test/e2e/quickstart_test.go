@@ -201,6 +201,7 @@ func (q *quickstart) follow(t *testing.T, blocks []docpage.Block) {
 func (q *quickstart) run(t *testing.T, b *docpage.Block) {
 	t.Helper()
 	switch b.Mark {
+	case docpage.Plain, docpage.ExitCode2:
 	case docpage.ReaderValues:
 		q.setValues(t, b)
 		return

@@ -23,17 +23,22 @@ import (
 
 // withoutWebhook is a spec of Serving with which Knative's webhook does not start: its Deployment has no replicas, and no autoscaler.
 func withoutWebhook() map[string]any {
+	patch := func(apiVersion, kind, patchType, content string) map[string]any {
+		return map[string]any{
+			"target": map[string]any{"apiVersion": apiVersion, "kind": kind, "name": "webhook", "namespace": servingNamespace},
+			"patch":  map[string]any{"type": patchType, "content": content},
+		}
+	}
 	spec := kourier()
-	spec["workloads"] = []any{map[string]any{"name": "webhook", "replicas": int64(0)}}
-	spec["patches"] = []any{map[string]any{
-		"target": map[string]any{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "name": "webhook", "namespace": servingNamespace},
-		"patch":  map[string]any{"type": "strategic", "content": "$patch: delete"},
-	}}
+	spec["patches"] = []any{
+		patch("autoscaling/v2", "HorizontalPodAutoscaler", "strategic", "$patch: delete"),
+		patch("apps/v1", "Deployment", "merge", "spec: {replicas: 0}"),
+	}
 	return spec
 }
 
 // withWebhook is a merge patch after which the webhook starts.
-const withWebhook = `{"spec":{"workloads":null,"patches":null}}`
+const withWebhook = `{"spec":{"patches":null}}`
 
 // TestStartOfWebhooks installs Serving without a running webhook. The clusters refuse Services of users until the webhook has started, and
 // accept what Knative writes, and the end of a deletion.

@@ -67,7 +67,7 @@ func HelloRequest(ctx context.Context, c *lab.Cluster) (*http.Request, error) {
 	}
 	url, _, _ := unstructured.NestedString(service.Object, "status", "url")
 	if request.Host = strings.TrimPrefix(url, "http://"); request.Host == "" {
-		return nil, errors.New("Service hello has no URL yet")
+		return nil, errors.New("no URL of Service hello yet")
 	}
 	return request, nil
 }

@@ -159,23 +159,24 @@ func (r *installedReader) readDesired(
 	if live == nil {
 		return nil, fmt.Errorf("%s %q, which configures the add-on, does not exist", i.Component.Kind(), name), nil
 	}
-	hash, err := revision.Hash(live)
-	if err != nil {
-		return nil, nil, err
+	hash, problem := revision.Hash(live)
+	if problem != nil {
+		return nil, problem, nil
 	}
 	if desired.SpecHash == "" || desired.SpecHash == hash {
 		return live, nil, nil
 	}
 	name.Name = revision.Name(i.Component, name.Name, desired.SpecHash)
-	if resource, err = r.readRecorded(ctx, name); err == nil && resource == nil {
+	if resource, err = r.readRecorded(ctx, name, desired.SpecHash); err == nil && resource == nil {
 		problem = fmt.Errorf("OCM refers to spec hash %.12s of %s \"%s/%s\", and the hub has no ControllerRevision of that spec",
 			desired.SpecHash, i.Component.Kind(), desired.Namespace, desired.Name)
 	}
 	return resource, problem, err
 }
 
-// readRecorded returns the resource that a ControllerRevision records; nil when the hub does not have the ControllerRevision.
-func (r *installedReader) readRecorded(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
+// readRecorded returns the resource that a ControllerRevision records; nil when the hub does not have the ControllerRevision with the spec
+// of the hash, because a ControllerRevision that a user changed proves nothing.
+func (r *installedReader) readRecorded(ctx context.Context, name types.NamespacedName, hash string) (*unstructured.Unstructured, error) {
 	if known, isKnown := r.recorded[name]; isKnown {
 		return known, nil
 	}
@@ -189,8 +190,8 @@ func (r *installedReader) readRecorded(ctx context.Context, name types.Namespace
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, recorded); err != nil {
 			return nil, fmt.Errorf("cannot read ControllerRevision %q: %w", name, err)
 		}
-		if r.recorded[name], err = revision.Restore(recorded); err != nil {
-			return nil, err
+		if restored, err := revision.Restore(recorded); err == nil && revision.HashOf(recorded) == hash {
+			r.recorded[name] = restored
 		}
 	}
 	return r.recorded[name], nil
@@ -199,7 +200,13 @@ func (r *installedReader) readRecorded(ctx context.Context, name types.Namespace
 // checkDeployment returns an error when the hub does not have the spec of the AddOnDeploymentConfig that OCM wants for the cluster: a
 // manager that starts then leaves the cluster as the cluster is.
 func (f *facts) checkDeployment(m *candidate) error {
+	if m.addOn == nil {
+		return nil
+	}
 	if m.deployment.Name == "" {
+		if _, refused := revision.DesiredOf(m.addOn, deploymentConfigs()); refused != nil {
+			return revision.NotGranted(m.addOn, deploymentKind, refused)
+		}
 		return nil
 	}
 	hash, exists := f.specs[m.deployment]
@@ -213,6 +220,10 @@ func (f *facts) checkDeployment(m *candidate) error {
 	default:
 		return nil
 	}
+}
+
+func deploymentConfigs() addonv1beta1.ConfigGroupResource {
+	return addonv1beta1.ConfigGroupResource{Group: addonv1beta1.GroupName, Resource: "addondeploymentconfigs"}
 }
 
 // compareRecord compares a bundle with the record of the delivered rendering.

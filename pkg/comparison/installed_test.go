@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,7 +57,7 @@ func (f *fleet) changePayload(t testing.TB, cluster, before, after string) {
 }
 
 // record adds the ControllerRevision of a resource.
-func (f *fleet) record(t testing.TB, config *unstructured.Unstructured) {
+func (f *fleet) record(t testing.TB, config *unstructured.Unstructured) *appsv1.ControllerRevision {
 	t.Helper()
 	recorded, err := revision.New(api.Serving, config, 1)
 	if err != nil {
@@ -64,6 +65,7 @@ func (f *fleet) record(t testing.TB, config *unstructured.Unstructured) {
 	}
 	recorded.APIVersion, recorded.Kind = "apps/v1", "ControllerRevision"
 	f.revisions["namespaces/"+recorded.Namespace+"/controllerrevisions/"+recorded.Name] = recorded
+	return recorded
 }
 
 const sameObjects = "c1,c2 ManifestWork:\n"
@@ -205,6 +207,28 @@ func TestCompareInstalledConfiguration(t *testing.T) {
 	})
 }
 
+// TestCompareInstalledChangedRecords holds that a ControllerRevision that a user changed proves nothing.
+func TestCompareInstalledChangedRecords(t *testing.T) {
+	old := parse(t, withDomain("old"))
+	other, err := revision.New(api.Serving, parse(t, withDomain("other")), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*appsv1.ControllerRevision){
+		"another spec":                          func(r *appsv1.ControllerRevision) { r.Data = other.Data },
+		"another spec and the hash of the spec": func(r *appsv1.ControllerRevision) { r.Data, r.Annotations = other.Data, other.Annotations },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			f.add("knativeservings", parse(t, withDomain("new")))
+			f.addManaged(t, "c1", "eu", old)
+			change(f.record(t, old))
+			groups, _ := f.compareInstalled(t)
+			expectGroups(t, groups, "c1 ManifestWork: problem\n")
+		})
+	}
+}
+
 // TestCompareInstalledDeploymentConfig holds that an AddOnDeploymentConfig counts with the spec that OCM wants for the cluster.
 func TestCompareInstalledDeploymentConfig(t *testing.T) {
 	nodes := parse(t, "{apiVersion: v1, kind: AddOnDeploymentConfig, metadata: {name: nodes, namespace: team}, spec: {nodePlacement: {nodeSelector: {pool: edge}}}}")
@@ -213,14 +237,15 @@ func TestCompareInstalledDeploymentConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		hash   string
-		exists bool
-		want   string
+		hash            string
+		exists, granted bool
+		want            string
 	}{
-		"the present spec": {hash, true, "c1 ManifestWork: update Deployment.apps "},
-		"no hash":          {"", true, "c1 ManifestWork: update Deployment.apps "},
-		"an earlier spec":  {"earlier", true, "c1 ManifestWork: problem\n"},
-		"a deleted object": {hash, false, "c1 ManifestWork: problem\n"},
+		"the present spec":                    {hash, true, true, "c1 ManifestWork: update Deployment.apps "},
+		"no hash":                             {"", true, true, "c1 ManifestWork: update Deployment.apps "},
+		"an earlier spec":                     {"earlier", true, true, "c1 ManifestWork: problem\n"},
+		"a deleted object":                    {hash, false, true, "c1 ManifestWork: problem\n"},
+		"an object that the hub did not give": {hash, true, false, "c1 ManifestWork: problem\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t)
@@ -232,7 +257,9 @@ func TestCompareInstalledDeploymentConfig(t *testing.T) {
 			}
 			resource := addonv1beta1.ConfigGroupResource{Group: "addon.open-cluster-management.io", Resource: "addondeploymentconfigs"}
 			referent := addonv1beta1.ConfigReferent{Namespace: "team", Name: "nodes"}
-			addOn.Spec.Configs = append(addOn.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: resource, ConfigReferent: referent})
+			if tc.granted {
+				addOn.Spec.Configs = append(addOn.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: resource, ConfigReferent: referent})
+			}
 			addOn.Status.ConfigReferences = append(addOn.Status.ConfigReferences, addonv1beta1.ConfigReference{
 				ConfigGroupResource: resource, DesiredConfig: &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: tc.hash},
 			})

@@ -90,6 +90,7 @@ func (n *Node) link(ctx context.Context) error {
 		inside("address", "add", s.NodeAddress()+"/24", "dev", "eth0"),
 		inside("link", "set", "eth0", "up"),
 		inside("route", "add", "default", "via", s.HostAddress()),
+		inside("route", "add", "unreachable", s.podRange()), // each pod has a route of its own; packets to an ended pod would circle
 		{"ip", "route", "add", s.ServiceRange(), "via", s.NodeAddress()},
 		{"ip", "route", "add", s.podRange(), "via", s.NodeAddress()},
 	} {

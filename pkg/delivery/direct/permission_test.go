@@ -148,3 +148,28 @@ func lines(rules []rbacv1.PolicyRule) []string {
 	}
 	return out
 }
+
+// TestGrantForParameters holds that the credential may get every object of the kind that is the parameter of a policy: the API server
+// refuses the policy otherwise, although the binding names one object.
+func TestGrantForParameters(t *testing.T) {
+	policy := render.Object{
+		Unstructured: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": "p"},
+			"spec": map[string]any{"paramKind": map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}},
+		}},
+		Class:    render.Apply,
+		Resource: schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	}
+	b := &render.Bundle{Namespace: "knative-serving", Payload: []render.Object{policy}}
+	p := permissionsFor([]Need{{Anchor: "anchor", Bundles: []*render.Bundle{b}}})
+	for request, want := range map[string]bool{
+		"get mutatingwebhookconfigurations/any":   true,
+		"get validatingwebhookconfigurations/any": false,
+		"patch mutatingwebhookconfigurations/any": false,
+		"apply validatingadmissionpolicies/p":     true,
+	} {
+		if got := p.allows(request); got != want {
+			t.Errorf("%s is permitted: %t, want %t", request, got, want)
+		}
+	}
+}

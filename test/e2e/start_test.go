@@ -75,12 +75,16 @@ func TestStartOfWebhooks(t *testing.T) {
 	})
 }
 
-// refuseUntilStart holds that the cluster refuses a Service of a user, and accepts what Knative's controllers write.
+// startPolicyRefusal is part of the error of an API server whose policy awaits the start of Knative's webhooks.
+const startPolicyRefusal = "ValidatingAdmissionPolicy 'started."
+
+// refuseUntilStart holds that the cluster, after the first refusal, refuses every Service of a user for three seconds, and accepts the
+// writes of Knative's controllers.
 func (s spoke) refuseUntilStart(t *testing.T) {
 	t.Helper()
 	refuse := func(ctx context.Context) error {
 		_, err := s.knativeServices().Create(ctx, newService("early"), dryRunCreate())
-		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'started.") {
+		if err == nil || !strings.Contains(err.Error(), startPolicyRefusal) {
 			return fmt.Errorf("a Service of a user: %w", errors.Join(err, errors.New("want a refusal by policy")))
 		}
 		return nil

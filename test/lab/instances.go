@@ -28,7 +28,7 @@ const (
 	defaultInstances = 128
 )
 
-// instances is what the labs of this process share, since their user has so many.
+// instances is the budget of inotify instances that the labs of this process share: the kernel limits the instances of each user.
 var instances = sync.OnceValue(func() *instanceBudget { //nolint:gochecknoglobals // the limit is one of the user, too
 	limit := int64(defaultInstances)
 	if text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances"); err == nil {

@@ -121,7 +121,7 @@ type builder struct {
 	log        io.Writer
 }
 
-// ensure returns the cache directory of the group, building it when it is not there.
+// ensure returns the cache directory of the group, and builds the group when the cache lacks the directory.
 func (b builder) ensure(ctx context.Context, g group) (string, error) {
 	key, err := b.key(g)
 	if err != nil {
@@ -139,7 +139,7 @@ func (b builder) ensure(ctx context.Context, g group) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(dir); err == nil { // somebody else built it while we waited
+	if _, err := os.Stat(dir); err == nil { // another process has built the group during the wait for the lock
 		return dir, nil
 	}
 	tmp, err := os.MkdirTemp(b.cache, ".build-"+g.name+"-")

@@ -25,10 +25,10 @@ const (
 	goalWhole = 2.5 // times less than what the bare client takes for works that have the whole installation, at least
 )
 
-// edit is what one edit took.
+// edit holds the durations of one edit of a configuration.
 type edit struct {
-	// desired is until OCM has told the last add-on to have it, written until the last work has it, and completed until OCM
-	// says so of the last add-on.
+	// desired ends when OCM has assigned the configuration to the last add-on, written when the last work has the configuration, and
+	// completed when OCM reports the configuration of the last add-on as applied.
 	desired, written, completed time.Duration
 	cpu                         time.Duration // of the manager
 	// writes are the requests of the manager for each cluster.

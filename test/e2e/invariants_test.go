@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,9 +21,6 @@ const (
 	// convergence is how long the end of a story may take to come to rest.
 	convergence = 90 * time.Second
 )
-
-// restInvariants makes every story wait until its fleet is at rest, and check the invariants of that state too.
-var restInvariants = flag.Bool("rest-invariants", false, "check the invariants of a fleet at rest too; a story waits up to 90 s for the rest")
 
 // storyRecord has the requests that one story has declared, for the checks of the invariants.
 type storyRecord struct {
@@ -100,7 +96,7 @@ func (s *storyRecord) check(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []string
-	if passed && *restInvariants {
+	if passed {
 		found = s.restingViolations(ctx)
 	}
 	found = append(found, s.recordedViolations(ctx)...) // also of the time until the fleet was at rest

@@ -103,7 +103,7 @@ func (c manyClusters) startSilentServers(t *testing.T) []*silentServer {
 	t.Helper()
 	var out []*silentServer
 	for i := range silent {
-		h := newSilentServer(t)
+		h := newSilentServer(t, c.Hub)
 		out = append(out, h)
 		c.token(t, silentServerName(i), &lab.Cluster{URL: "https://" + h.Addr().String(), CA: c.good[0].CA}, c.good[0].Credential.Token)
 		c.apply(t, api.Serving, silentServerName(i), kourier())
@@ -121,18 +121,19 @@ type silentServer struct {
 	calls atomic.Int32
 }
 
-func newSilentServer(t *testing.T) *silentServer {
+// newSilentServer starts a server that is silent until the checks of the invariants have ended.
+func newSilentServer(t *testing.T, hub *lab.Cluster) *silentServer {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &silentServer{Listener: l}
-	t.Cleanup(func() { _ = l.Close() })
+	h := &silentServer{Listener: listener}
+	closeAfterInvariants(t, hub, func() { _ = listener.Close() })
 	go func() {
 		var held []net.Conn
 		for {
-			conn, err := l.Accept()
+			conn, err := listener.Accept()
 			if err != nil {
 				break
 			}

@@ -97,6 +97,8 @@ func TestOrphanNothing(t *testing.T) {
 		"an Event names the cluster":         {delivered: []Object{deployment}, notes: []string{`As annotation x asks, cluster "c1" keeps 80 objects`}},
 		"an Event names another cluster":     {delivered: []Object{deployment}, notes: []string{`As annotation x asks, cluster "c10" keeps 80 objects`}, want: "activator"},
 		"nothing is delivered":               {},
+		"the mark of a replaced payload":     {delivered: []Object{{Resource: "configmaps", Namespace: "knative-serving", Name: "knative-serving-bundle-1a2b"}}},
+		"another ConfigMap":                  {delivered: []Object{{Resource: "configmaps", Namespace: "knative-serving", Name: "config-gc"}}, want: "config-gc"},
 		"the record has an object elsewhere": {delivered: []Object{deployment}, recorded: map[Object]bool{{Group: "apps", Resource: "deployments", Namespace: "other", Name: "activator"}: true}, want: "activator"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +191,10 @@ func TestConverge(t *testing.T) {
 		"success":             {report: Report{Conditions: condition(api.ReasonApplied, metav1.ConditionTrue)}},
 		"a failure":           {report: Report{Conditions: condition(api.ReasonApplyFailed, metav1.ConditionFalse)}},
 		"an endless delivery": {report: Report{Conditions: condition(api.ReasonDelivering, metav1.ConditionUnknown)}, want: "does not leave InstallSucceeded=Unknown, reason Delivering"},
-		"an endless removal":  {report: Report{Deleting: true}, want: "still being deleted"},
-		"an old status":       {report: Report{Generation: 2, Observed: 1}, want: "its status is of generation 1"},
+		"an endless delivery to a cluster that cannot be reached": {report: Report{Conditions: append(condition(api.ReasonDelivering, metav1.ConditionUnknown),
+			metav1.Condition{Type: api.TargetClusterResolved, Status: metav1.ConditionFalse, Reason: api.ReasonRemoteClusterStale})}},
+		"an endless removal": {report: Report{Deleting: true}, want: "still being deleted"},
+		"an old status":      {report: Report{Generation: 2, Observed: 1}, want: "its status is of generation 1"},
 	} {
 		t.Run(name, func(t *testing.T) { expectViolation(t, Converge(&tc.report), tc.want) })
 	}

@@ -23,7 +23,7 @@ func OrphanNothing(cluster string, delivered []Object, recorded map[Object]bool,
 	}
 	var lost []string
 	for _, o := range delivered {
-		if !recorded[o] && !staysByDefault(o) {
+		if !recorded[o] && !staysByDefault(o) && !isMark(o) {
 			lost = append(lost, o.String())
 		}
 	}
@@ -41,4 +41,11 @@ const mostNamed = 5
 // staysByDefault reports whether every removal leaves the object, unless its owner requests otherwise.
 func staysByDefault(o Object) bool {
 	return o.Group == "" && o.Resource == "namespaces" || o.Group == "apiextensions.k8s.io" && o.Resource == "customresourcedefinitions"
+}
+
+// isMark reports whether the object is the mark of a payload: a ConfigMap that names the digest. The mark of a payload that the hub
+// replaces while a work agent applies the payload stays on the cluster: the agent drops the list of applied objects when the agent's
+// report on the ManifestWork is a conflict.
+func isMark(o Object) bool {
+	return o.Group == "" && o.Resource == "configmaps" && strings.Contains(o.Name, "-bundle-")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -70,7 +71,8 @@ type Report struct {
 }
 
 // Converge is invariant I6 for one report at the end of a story: the report is of the present generation, and names either success
-// or the cause of a failure. Progress that never ends is neither.
+// or the cause of a failure. Progress that never ends is neither, unless TargetClusterResolved names the cause: a cluster that cannot
+// be reached.
 func Converge(r *Report) []string {
 	var out []string
 	if r.Observed != r.Generation {
@@ -78,6 +80,9 @@ func Converge(r *Report) []string {
 	}
 	if r.Deleting {
 		out = append(out, fmt.Sprintf("%s is still being deleted: %s", r.Name, summarizeConditions(r.Conditions)))
+	}
+	if apimeta.IsStatusConditionFalse(r.Conditions, api.TargetClusterResolved) {
+		return out
 	}
 	for _, c := range r.Conditions {
 		if c.Status != metav1.ConditionTrue && (c.Reason == api.ReasonDelivering || c.Reason == api.ReasonRemoving) {

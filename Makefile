@@ -37,7 +37,7 @@ help: ## Show the targets.
 		/^[a-z0-9-]+:.*## / {printf "  \033[36m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Start a fleet on this machine and install Knative Serving on it.
+demo: build ## Start a fleet on this machine and install Knative Serving with one KnativeFleet.
 	@$(call progress,building the demo,cd test/e2e && go build -o $(CURDIR)/bin/demo ./cmd/demo)
 	@exec bin/demo
 
@@ -168,8 +168,9 @@ test-main: build ## Run the main end-to-end tests, on fleets of real components 
 	cd test/e2e && $(E2E) -stories=main -permission-record=$(PERMISSION_RECORD)
 
 .PHONY: test-rest
-test-rest: build ## Run the end-to-end tests that make test leaves out; needs the record of a green make test.
+test-rest: build ## Run the end-to-end tests that make test leaves out, and the demo; needs the record of a green make test.
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
+	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
 
 .PHONY: test-e2e
 test-e2e: build ## Run the end-to-end tests of make test and make test-rest at once.

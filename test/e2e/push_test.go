@@ -100,15 +100,11 @@ func installDeliveryHub(t *testing.T, l *lab.Lab, opts harness.Options) push {
 	return p
 }
 
-// labInventories are the namespaces of the tests with all clusters of the lab. The plugins find their Secrets in namespace
-// default, which is that of the lab's kubeconfig.
+// labInventories are the namespaces of the tests with all clusters of the lab.
 func labInventories() []trust.Inventory {
 	var out []trust.Inventory
 	for _, namespace := range []string{"blue", "green", "red", tenantNamespace} {
-		out = append(out, trust.Inventory{
-			Namespace: namespace, SecretNamespace: "default", Providers: []string{trust.Everything}, Servers: []string{"127.0.0.0/8"},
-			Secrets: []string{trust.Everything},
-		})
+		out = append(out, harness.LabInventory(namespace))
 	}
 	return out
 }
@@ -117,11 +113,7 @@ func labInventories() []trust.Inventory {
 func inventoryFile(t *testing.T, inventories ...trust.Inventory) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "inventories.json")
-	data, err := json.Marshal(map[string]any{"inventories": inventories})
-	if err == nil {
-		err = os.WriteFile(file, data, 0o600)
-	}
-	if err != nil {
+	if err := harness.WriteInventories(file, inventories...); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -130,7 +122,7 @@ func inventoryFile(t *testing.T, inventories ...trust.Inventory) string {
 // provide writes the file of access providers with these plugins of cluster-inventory-api.
 func (p push) provide(t *testing.T, plugins ...string) {
 	t.Helper()
-	var providers []any
+	var providers []map[string]any
 	for _, plugin := range plugins {
 		providers = append(providers, p.provider(plugin))
 	}
@@ -138,19 +130,12 @@ func (p push) provide(t *testing.T, plugins ...string) {
 }
 
 func (p push) provider(plugin string) map[string]any {
-	return map[string]any{"name": plugin, "execConfig": map[string]any{
-		"apiVersion": "client.authentication.k8s.io/v1", "command": p.Bin.Path(plugin), "provideClusterInfo": true,
-		"env": []any{map[string]any{"name": "KUBECONFIG", "value": p.Hub.Kubeconfig}},
-	}}
+	return harness.Provider(p.Lab, plugin)
 }
 
-func (p push) writeProviderFile(t *testing.T, providers ...any) {
+func (p push) writeProviderFile(t *testing.T, providers ...map[string]any) {
 	t.Helper()
-	data, err := json.Marshal(map[string]any{"providers": providers})
-	if err == nil {
-		err = os.WriteFile(p.providers, data, 0o600)
-	}
-	if err != nil {
+	if err := harness.WriteProviders(p.providers, providers...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,17 +1,21 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Command demo shows the add-on on a real fleet in local processes: a hub, two managed clusters, the chart installed with
-// helm, Knative Serving enabled with clusteradm. It stays until Ctrl-C; with DEMO_ONCE=1 it ends when everything is
-// Available, and fails with the reason when that takes longer than three minutes. With DEMO_REAL=1 the first cluster has a node
-// that runs pods, and a Service of a user answers a request at the end; that needs root and packages of Debian.
+// Command demo shows the add-on on a real fleet in local processes: a hub, two managed clusters, and a cluster that OCM does not
+// manage. The chart is installed with helm, and one KnativeFleet installs Knative Serving on the three clusters in waves. The demo
+// stays until Ctrl-C; with DEMO_ONCE=1 the demo ends when all clusters are ready, and fails with the reasons of the clusters that are
+// not ready within three minutes. With DEMO_REAL=1 the first cluster has a node that runs pods, and a Service of a user answers a
+// request at the end; that needs root and packages of Debian.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -21,66 +25,145 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// patience is how long the add-on may take to become Available.
-const patience = 3 * time.Minute
+const (
+	// patience is how long the clusters may take to become ready.
+	patience = 3 * time.Minute
+	// namespace is the namespace of the team that uses the clusters.
+	namespace = "team"
+	// plugin gives the manager access to the cluster that OCM does not manage.
+	plugin = "secretreader"
+)
+
+// fleetManifest installs Serving on all clusters of the namespace, two at a time.
+const fleetManifest = `
+apiVersion: knative.open-cluster-management.io/v1alpha1
+kind: KnativeFleet
+metadata: {name: web, namespace: ` + namespace + `}
+spec:
+  selector: {}
+  rolloutStrategy: {type: Progressive, progressive: {maxConcurrency: 2}}
+  serving:
+    spec:
+      version: "1.23"
+      ingress: {kourier: {enabled: true}}
+      config:
+        network: {ingress-class: kourier.ingress.networking.knative.dev}
+        domain: {demo.test: ""}
+`
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := run(ctx, demo{once: os.Getenv("DEMO_ONCE") == "1", realNode: os.Getenv("DEMO_REAL") == "1"}); err != nil {
+	if err := run(ctx, options{once: os.Getenv("DEMO_ONCE") == "1", realNode: os.Getenv("DEMO_REAL") == "1"}); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		os.Exit(1) //nolint:gocritic // nothing is left to clean up
 	}
 }
 
-// demo says how the demo runs.
-type demo struct{ once, realNode bool }
+// options say how the demo runs.
+type options struct{ once, realNode bool }
 
-// helmArguments give the Services of a real node a domain: without a domain, the gateway answers only requests from the cluster.
-func (d demo) helmArguments() []string {
-	if !d.realNode {
-		return nil
-	}
-	return []string{"--set", `serving.spec.config.domain.demo\.test=`}
-}
-
-func run(ctx context.Context, d demo) (err error) {
+func run(ctx context.Context, opts options) (err error) {
 	start := time.Now()
-	l, err := lab.New(ctx, lab.Options{ManagedClusters: 2, RealNode: d.realNode, StatusSyncInterval: 5 * time.Second, Log: os.Stderr})
+	l, err := lab.New(ctx, lab.Options{
+		ManagedClusters: 2, Spokes: 1, RealNode: opts.realNode, StatusSyncInterval: 5 * time.Second, Log: os.Stderr,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 
-	arguments := d.helmArguments()
-	step("helm install knative-addon charts/knative-addon --namespace %s %s", harness.Namespace, strings.Join(arguments, " "))
-	fleet, err := harness.Install(ctx, l, harness.Options{Helm: arguments})
+	fleet, err := install(ctx, l)
 	if err != nil {
 		return err
 	}
-	clusters := []string{l.Managed[0].Name, l.Managed[1].Name}
-	step("clusteradm addon enable --names %s --clusters %s", api.Serving.AddOnName(), strings.Join(clusters, ","))
-	if err := fleet.Enable(ctx, []string{api.Serving.AddOnName()}, clusters); err != nil {
+	d := demo{Fleet: fleet}
+	if err := d.connectClusters(ctx); err != nil {
 		return err
 	}
-	if err := watch(ctx, fleet, clusters); err != nil {
+	if err := d.installKnative(ctx); err != nil {
 		return err
 	}
-	if err := show(ctx, fleet); err != nil {
+	if err := d.show(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("\nKnative Serving is Available on %d clusters, %.0f s after the start.\n", len(clusters), time.Since(start).Seconds())
-	if d.realNode {
+	fmt.Printf("\nKnative Serving is ready on %d clusters, %.0f s after the start.\n", len(d.Lab.Clusters()), time.Since(start).Seconds())
+	if opts.realNode {
 		err = callService(ctx, fleet)
 	} else {
 		fmt.Println("The API servers, OCM and Knative's webhooks are real. KWOK simulates nodes and pods: no Service of a user runs here.")
 	}
-	if d.once || err != nil {
+	if opts.once || err != nil {
 		return err
 	}
-	explain(fleet)
+	d.explain()
 	<-ctx.Done()
 	return nil
+}
+
+// install installs the chart. The manager runs as a process of this machine, with an access provider for the clusters that OCM does
+// not manage.
+func install(ctx context.Context, l *lab.Lab) (*harness.Fleet, error) {
+	providers, inventories := filepath.Join(l.Dir, "providers.json"), filepath.Join(l.Dir, "inventories.json")
+	if err := harness.WriteProviders(providers, harness.Provider(l, plugin)); err != nil {
+		return nil, err
+	}
+	if err := harness.WriteInventories(inventories, harness.LabInventory(namespace)); err != nil {
+		return nil, err
+	}
+	step("helm install knative-addon charts/knative-addon --namespace %s --create-namespace", harness.Namespace)
+	return harness.Install(ctx, l, harness.Options{
+		Manager: []string{"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories},
+	})
+}
+
+// demo is a lab with the add-on on its hub.
+type demo struct{ *harness.Fleet }
+
+// connectClusters publishes the ClusterProfiles of all clusters in the namespace of the team.
+func (d demo) connectClusters(ctx context.Context) error {
+	if err := d.execute(ctx, "kubectl", "create", "namespace", namespace); err != nil {
+		return err
+	}
+	if err := d.execute(ctx, "clusteradm", "clusterset", "bind", "default", "--namespace", namespace); err != nil {
+		return err
+	}
+	for _, c := range d.Spokes {
+		if err := d.execute(ctx, "knative-addon", "register", c.Name, "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--secret-namespace", "default"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installKnative applies the KnativeFleet, and prints each change of state until every cluster is ready.
+func (d demo) installKnative(ctx context.Context) error {
+	step("kubectl apply --filename - <<EOF%sEOF", fleetManifest)
+	if err := d.Hub.Apply(ctx, []byte(fleetManifest)); err != nil {
+		return err
+	}
+	watchCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	watch := d.command(watchCtx, "knative-addon", "status", "--watch")
+	watch.Cancel = func() error { return watch.Process.Signal(os.Interrupt) }
+	step("%s", "knative-addon status --watch")
+	if err := watch.Start(); err != nil {
+		return err
+	}
+	wait := []string{"wait", "--timeout", patience.String()}
+	for _, c := range d.Lab.Clusters() {
+		wait = append(wait, c.Name)
+	}
+	var failure strings.Builder
+	cmd := d.command(ctx, "knative-addon", wait...)
+	cmd.Stdout, cmd.Stderr = nil, &failure
+	err := cmd.Run()
+	stop()
+	_ = watch.Wait() // the interrupt ends the command
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, failure.String())
+	}
+	return d.execute(ctx, "kubectl", "wait", "knativefleet", "web", "--namespace", namespace, "--for", "condition=Ready", "--timeout", patience.String())
 }
 
 // callService applies a Service of a user to the cluster with the real node, and prints the answer of the Service.
@@ -116,72 +199,47 @@ func step(format string, args ...any) {
 	fmt.Printf("\n$ "+format+"\n", args...)
 }
 
-// watch prints one line a cluster whenever it has come further, until all are Available.
-func watch(ctx context.Context, fleet *harness.Fleet, clusters []string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	shown := map[string]string{}
-	for {
-		waiting, err := look(ctx, fleet, clusters, shown)
-		if ctx.Err() == nil && (err != nil || len(waiting) == 0) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not Available within %s: %s", patience, strings.Join(waiting, "; "))
-			}
-			return errors.New("interrupted")
-		case <-tick.C:
-		}
-	}
-}
-
-// look prints what has changed since it was shown, and returns why clusters are not Available.
-func look(ctx context.Context, fleet *harness.Fleet, clusters []string, shown map[string]string) (waiting []string, err error) {
-	for _, cluster := range clusters {
-		p, err := fleet.Progress(ctx, api.Serving, cluster)
-		if err != nil {
-			return append(waiting, cluster+": "+err.Error()), err
-		}
-		line := fmt.Sprintf("%-10s %3d of %3d objects applied, %d of %d workloads available", cluster, p.Applied, p.Objects, p.Available, p.Workloads)
-		if p.Done {
-			line += ", add-on Available"
-		} else {
-			waiting = append(waiting, cluster+": "+p.Message)
-		}
-		if line != shown[cluster] {
-			shown[cluster] = line
-			fmt.Println(line)
-		}
-	}
-	return waiting, nil
-}
-
-// show prints what a user would look at next.
-func show(ctx context.Context, fleet *harness.Fleet) error {
-	spoke := fleet.Managed[0]
+// show prints the commands that a user would run next, with the outputs.
+func (d demo) show(ctx context.Context) error {
+	direct := d.Spokes[0]
 	for _, command := range [][]string{
-		{"clusteradm", "get", "addon", api.Serving.AddOnName(), "--output", "table"},
-		{"kubectl", "--kubeconfig", spoke.Kubeconfig, "--namespace", api.Serving.InstallNamespace(), "get", "deployments"},
+		{"knative-addon", "status"},
+		{"kubectl", "get", "knativefleet", "web", "--namespace", namespace},
+		{"kubectl", "--kubeconfig", direct.Kubeconfig, "--namespace", api.Serving.InstallNamespace(), "get", "deployments"},
 	} {
-		step("%s", strings.Join(command, " "))
-		out, err := fleet.Command(ctx, command[0], command[1:]...)
-		if err != nil {
+		if err := d.execute(ctx, command[0], command[1:]...); err != nil {
 			return err
 		}
-		fmt.Print(out)
 	}
 	return nil
 }
 
-func explain(fleet *harness.Fleet) {
-	fmt.Printf("\nGo on in another terminal:\n\n  export PATH=%s:$PATH\n  export KUBECONFIG=%s   # the hub\n", strings.Join(fleet.Bin.Dirs(), ":"), fleet.Hub.Kubeconfig)
-	for _, c := range fleet.Managed {
+// execute prints a command and runs the command, with its output on the terminal.
+func (d demo) execute(ctx context.Context, program string, args ...string) error {
+	step("%s %s", program, strings.Join(args, " "))
+	return d.command(ctx, program, args...).Run()
+}
+
+// command returns a command for the hub. Its output is no terminal for the program, so that the program prints lines.
+func (d demo) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	path := d.Binary
+	if program != "knative-addon" {
+		path = d.Bin.Path(program)
+	}
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // a program of the lab
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Hub.Kubeconfig)
+	cmd.Stdout, cmd.Stderr = lines{os.Stdout}, os.Stderr
+	return cmd
+}
+
+// lines hides from a program that its output is a terminal.
+type lines struct{ io.Writer }
+
+func (d demo) explain() {
+	fmt.Printf("\nGo on in another terminal:\n\n  export PATH=%s:%s:$PATH\n  export KUBECONFIG=%s   # the hub\n",
+		filepath.Dir(d.Binary), strings.Join(d.Bin.Dirs(), ":"), d.Hub.Kubeconfig)
+	for _, c := range d.Lab.Clusters() {
 		fmt.Printf("  kubectl --kubeconfig %s get pods --all-namespaces   # %s\n", c.Kubeconfig, c.Name)
 	}
-	fmt.Print("  clusteradm addon enable --names knative-eventing --clusters cluster1,cluster2\n" +
-		"  clusteradm addon disable --names knative-serving --clusters cluster1\n\nCtrl-C ends everything.\n")
+	fmt.Printf("  knative-addon tree cluster1\n  knative-addon dashboard\n  kubectl delete knativefleet --namespace %s web && knative-addon wait --for=removed\n\nCtrl-C ends everything.\n", namespace)
 }

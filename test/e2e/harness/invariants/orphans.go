@@ -44,8 +44,8 @@ func staysByDefault(o Object) bool {
 }
 
 // isMark reports whether the object is the mark of a payload: a ConfigMap that names the digest. The mark of a payload that the hub
-// replaces while a work agent applies the payload stays on the cluster: the agent drops the list of applied objects when the agent's
-// report on the ManifestWork is a conflict.
+// replaces while a work agent applies the payload stays on the cluster until the removal of the installation: the agent drops the list of
+// applied objects when the agent's report on the ManifestWork is a conflict.
 func isMark(o Object) bool {
 	return o.Group == "" && o.Resource == "configmaps" && strings.Contains(o.Name, "-bundle-")
 }

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -34,6 +36,7 @@ func TestFaultsRemoval(t *testing.T) {
 	enabled(t, p.Fleet, []api.Component{api.Serving}, managed, detached)
 	p.ready(t, api.Serving, direct.Name)
 
+	t.Run("the foundation is deleted on the hub", func(t *testing.T) { p.deleteFoundation(t, managed) })
 	t.Run("the payload is deleted on the hub", func(t *testing.T) { p.deletePayload(t, managed) })
 	t.Run("the install namespace is deleted on a managed cluster", func(t *testing.T) {
 		p.deleteInstallNamespace(t, connect(t, managed), func() { available(t, p.Fleet, []api.Component{api.Serving}, managed) })
@@ -90,6 +93,50 @@ func (s spoke) guarded(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// deleteFoundation deletes the foundation on the hub. The next foundation has the record of the deleted one: the hub has created the
+// Namespace and the CRDs, which a deletion policy may delete.
+func (p push) deleteFoundation(t *testing.T, c *lab.Cluster) {
+	s, works, name := connect(t, c), p.Works.WorkV1().ManifestWorks(c.Name), manifestwork.FoundationName(api.Serving)
+	settled(t, p.Fleet, api.Serving, c)
+	before, err := s.deploymentUIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := works.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := manifestwork.NotCreated(deleted); err != nil || len(kept) > 0 {
+		t.Fatalf("the hub has not created %q, error %v", kept, err)
+	}
+	if err := works.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var next *workv1.ManifestWork
+	eventually(t, "the agent has applied another foundation", 5*time.Minute, func(ctx context.Context) error {
+		if next, err = works.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if applied, why := manifestwork.Applied(next); next.UID == deleted.UID || manifestwork.IsProbe(next) || !applied {
+			return fmt.Errorf("UID %s, before %s; annotations %v; %s", next.UID, deleted.UID, next.Annotations, why)
+		}
+		return nil
+	})
+	if kept, err := manifestwork.NotCreated(next); err != nil || len(kept) > 0 {
+		t.Errorf("the foundation has lost the record of %q, error %v", kept, err)
+	}
+	want := string(manifestwork.HubOf(deleted))
+	if got := s.namespaceMetadata(t, servingNamespace).Annotations[api.CreatedByHubAnnotation]; got != want {
+		t.Errorf("Namespace %s says that hub %q has created it, want %q", servingNamespace, got, want)
+	}
+	settled(t, p.Fleet, api.Serving, c)
+	available(t, p.Fleet, []api.Component{api.Serving}, c)
+	after, err := s.deploymentUIDs(t.Context())
+	if diff := cmp.Diff(before, after); err != nil || diff != "" {
+		t.Errorf("Deployments were recreated (-before +after), error %v:\n%s", err, diff)
+	}
 }
 
 // deletePayload deletes the payload on the hub: the work agent deletes Knative, except for the webhook configurations.

@@ -168,7 +168,7 @@ func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.Delive
 	case addon.Paused:
 		return r.keepPausedWorks(ctx, s)
 	case addon.Refused, addon.Probing:
-		if !s.hasNoInstallation() {
+		if !s.permitsProbe() {
 			return nil // the installation stays as it is
 		}
 		return r.ensureProbe(ctx, s, in.Bundle)

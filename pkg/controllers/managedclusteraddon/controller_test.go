@@ -71,8 +71,8 @@ func TestReconcile(t *testing.T) {
 			hub:    newHub().adopting().with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, patchAddOn, updateFoundation, createGate},
 		},
 		"payload without foundation": {
-			reason: "The payload belongs to the add-on.",
-			hub:    newHub().with(payload()), want: []string{patchStatus, patchAddOn, createFoundation, createGate},
+			reason: "The payload belongs to the add-on, and only a probe reads which CRDs the hub has created.",
+			hub:    newHub().with(payload()), want: []string{patchStatus, createFoundation},
 		},
 		"paused probe": {
 			reason: "There is nothing to hold.",

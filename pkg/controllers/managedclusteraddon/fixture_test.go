@@ -106,6 +106,7 @@ type fakeHub struct {
 	failCreate error
 	failUpdate error // of works
 	actions    []string
+	created    []*workv1.ManifestWork
 	updated    []*workv1.ManifestWork
 	triggered  bool
 	events     *events.FakeRecorder
@@ -298,6 +299,9 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 			name = c.GetObject().(metav1.Object).GetName() //nolint:forcetypeassert // it is one
 			if h.failCreate != nil {
 				return true, nil, h.failCreate
+			}
+			if w, ok := c.GetObject().(*workv1.ManifestWork); ok {
+				h.created = append(h.created, w)
 			}
 		}
 		if u, ok := a.(clienttesting.UpdateAction); ok && a.GetVerb() == "update" {

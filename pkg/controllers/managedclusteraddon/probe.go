@@ -15,14 +15,15 @@ import (
 )
 
 // determineOwnership derives the owner of the component on the cluster from the report of the probe, as long as the add-on has no
-// installation. An installation of this add-on belongs to this hub, as does an earlier installation that this hub left on the
+// installation. An installation without a foundation belongs to this hub, and waits for the report too, which is the record of the next
+// foundation. An installation of this add-on belongs to this hub, as does an earlier installation that this hub left on the
 // cluster. The installation of another installer is taken over only on request, and only in the namespace of that installation:
 // otherwise the cluster would have two. bundle is nil when the configuration has a fault.
 func (r *Reconciler) determineOwnership(s *scope, bundle *render.Bundle) addon.Ownership {
 	switch {
 	case s.awaitsProbe():
 		return addon.Ownership{}
-	case !s.hasNoInstallation():
+	case !s.permitsProbe():
 		return r.determineMoveOwnership(s, bundle)
 	case s.foundation == nil, bundle != nil && !manifestwork.IsProbeFor(s.foundation, bundle):
 		return addon.Ownership{} // no probe has reported on the namespace of this bundle
@@ -34,6 +35,8 @@ func (r *Reconciler) determineOwnership(s *scope, bundle *render.Bundle) addon.O
 	switch {
 	case found.Waiting != "":
 		return addon.Ownership{}
+	case s.lacksFoundation():
+		return r.determineMoveOwnership(s, bundle)
 	case otherNamespace == "" && r.Permissions.Adopts(s.addon):
 		return addon.Ownership{Clear: true}
 	}
@@ -85,10 +88,19 @@ func (s *scope) orAdopt(otherNamespace string) string {
 // may belong to another installer.
 func (r *Reconciler) determineMoveOwnership(s *scope, bundle *render.Bundle) addon.Ownership {
 	if bundle == nil || bundle.Namespace == s.component.InstallNamespace() || r.Permissions.EntersNamespaces(s.addon) ||
-		s.foundation != nil && manifestwork.BringsNamespace(s.foundation, bundle.Namespace) {
+		s.isInstalledIn(bundle.Namespace) {
 		return addon.Ownership{Clear: true}
 	}
 	return s.refuseNamespace(fmt.Sprintf("cluster %q has %s in another namespace than %q", s.namespace, s.component, bundle.Namespace))
+}
+
+// isInstalledIn reports whether the namespace is the install namespace of the installation: the foundation, or the report of the probe,
+// names the namespace.
+func (s *scope) isInstalledIn(namespace string) bool {
+	if s.lacksFoundation() {
+		return s.foundation != nil && manifestwork.FoundBy(s.foundation).Namespace == namespace
+	}
+	return s.foundation != nil && manifestwork.BringsNamespace(s.foundation, namespace)
 }
 
 // refuseNamespace refuses the install namespace that an annotation names.
@@ -107,7 +119,7 @@ func describeOtherHub(uid string) string {
 
 // ensureProbe writes the probe, with which the work agent reports the owner of the component. Only an installation has a gate.
 func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.Bundle) error {
-	if s.gate != nil {
+	if s.gate != nil && s.hasNoInstallation() {
 		if err := r.deleteWork(ctx, s.gate); err != nil {
 			return err
 		}

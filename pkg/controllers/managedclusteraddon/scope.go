@@ -119,12 +119,23 @@ func (s *scope) hasNoInstallation() bool {
 	return len(s.payloads) == 0 && (s.foundation == nil || manifestwork.IsProbe(s.foundation))
 }
 
+// lacksFoundation reports whether the foundation of an installation is gone, for example because a user has deleted the work. A
+// foundation without the record of the former foundation would not know which Namespaces and CRDs the hub has created on the cluster,
+// and a deletion policy would keep these: the next foundation follows a probe, which reads the record of the cluster.
+func (s *scope) lacksFoundation() bool {
+	return len(s.payloads) > 0 && (s.foundation == nil || manifestwork.IsProbe(s.foundation))
+}
+
 // awaitsProbe reports whether the works of an earlier installation are leaving the hub, and the foundation is gone already. The
-// probe of the next installation follows the last payload: a foundation that was written before would not know which Namespaces
-// and CRDs the hub has created on the cluster, and a deletion policy would keep these.
+// probe of the next installation follows the last payload.
 func (s *scope) awaitsProbe() bool {
 	leaving := func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }
-	return s.foundation == nil && slices.ContainsFunc(s.payloads, leaving)
+	return s.lacksFoundation() && slices.ContainsFunc(s.payloads, leaving)
+}
+
+// permitsProbe reports whether a probe may be the work of the foundation: no foundation exists, and no payload is leaving the hub.
+func (s *scope) permitsProbe() bool {
+	return s.hasNoInstallation() || s.lacksFoundation() && !s.awaitsProbe()
 }
 
 // isBeingRemoved reports whether CRDs or Namespace of an earlier installation are being deleted, or released, by the agent.

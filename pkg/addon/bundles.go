@@ -220,17 +220,23 @@ func (r *ConfigBundles) OfConfigFrom(
 	return bundle, r.Renderer.CheckMigration(bundle.Component, place.Installed, bundle.Version)
 }
 
-// readInstalled returns the versions that the foundation of the cluster records; none when the cluster has no foundation.
+// readInstalled returns the versions that the foundation of the cluster records. Without the record of a foundation, the version of the
+// payloads counts: a user may have deleted the foundation.
 func (r *RenderedBundles) readInstalled(addon *addonv1beta1.ManagedClusterAddOn) (render.Installed, error) {
-	name := manifestwork.FoundationName(api.Component(addon.Name))
+	component := api.Component(addon.Name)
+	name := manifestwork.FoundationName(component)
 	foundation, err := r.Foundations.ManifestWorks(addon.Namespace).Get(name)
-	if apierrors.IsNotFound(err) {
-		return render.Installed{}, nil
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return render.Installed{}, fmt.Errorf("cannot get ManifestWork %q: %w", name, err)
 	}
-	return render.Installed{
-		Delivered: foundation.Annotations[api.VersionAnnotation], Running: foundation.Annotations[api.RunningVersionAnnotation],
-	}, nil
+	if err == nil && foundation.Annotations[api.VersionAnnotation] != "" {
+		return render.Installed{
+			Delivered: foundation.Annotations[api.VersionAnnotation], Running: foundation.Annotations[api.RunningVersionAnnotation],
+		}, nil
+	}
+	payloads, err := listPayloads(r.Payloads, addon)
+	if err != nil {
+		return render.Installed{}, err
+	}
+	return render.Installed{Delivered: manifestwork.DeliveredVersion(component, payloads)}, nil
 }

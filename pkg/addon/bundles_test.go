@@ -3,10 +3,12 @@
 package addon
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -92,6 +94,35 @@ func TestBundleRefusesWideSteps(t *testing.T) {
 			}
 			if tc.want == "" && (b == nil || len(b.Payload) == 0) {
 				t.Error("there is no bundle")
+			}
+		})
+	}
+}
+
+// TestBundleWithoutFoundation holds that no version is skipped when a user has deleted the foundation, which records the versions.
+func TestBundleWithoutFoundation(t *testing.T) {
+	for name, replace := range map[string]func(works cache.Indexer) error{
+		"no foundation": func(works cache.Indexer) error { return works.Delete(foundation()) },
+		"a probe in place of the foundation": func(works cache.Indexer) error {
+			w := foundation()
+			w.Annotations = nil
+			return works.Update(w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bundles, a, works := realBundles(t, "1.23", "1.21.3")
+			payload := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "cluster1", Name: "addon-knative-serving-deploy-0", Labels: map[string]string{addonv1beta1.AddonLabelKey: "knative-serving"},
+			}}
+			payload.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"knative-serving","name":"knative-serving-bundle-abc"},"data":{"version":"1.21.3"}}`),
+			}}}
+			if err := errors.Join(works.Add(payload), replace(works)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
+			if got := render.ReasonOf(err); got != render.ReasonVersionMigrationNotEligible {
+				t.Errorf("reason is %q (%v)", got, err)
 			}
 		})
 	}

@@ -3,6 +3,7 @@
 package managedclusteraddon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,7 +36,8 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	}
 	want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
 	// A version that was delivered and never seen to run counts as the start of the next step.
-	if delivered := s.annotationOfFoundation(api.VersionAnnotation); delivered != "" && delivered != bundle.Version && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
+	delivered := cmp.Or(s.annotationOfFoundation(api.VersionAnnotation), manifestwork.DeliveredVersion(s.component, s.payloads))
+	if delivered != "" && delivered != bundle.Version && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		want.Annotations[api.RunningVersionAnnotation] = delivered
 	}
 	blocked := manifestwork.NeedsUnblocking(bundle, s.foundation, s.payloads)

@@ -9,9 +9,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -125,7 +127,11 @@ func TestLostFoundation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			probe := answeredProbe(t, bundle, tc.createdBy, namespace)
-			h := newHub().with(payload(), probe)
+			delivered := payload()
+			delivered.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"knative-serving-bundle-abc"},"data":{"version":"1.22.1"}}`),
+			}}}
+			h := newHub().with(delivered, probe)
 			h.bundles, h.permits.refuses = bundle, true
 			if tc.change != nil {
 				tc.change(h, probe)
@@ -148,6 +154,9 @@ func TestLostFoundation(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.kept, kept); diff != "" {
 				t.Errorf("%s kept (-want +got):\n%s", tc.reason, diff)
+			}
+			if got := h.updated[0].Annotations[api.RunningVersionAnnotation]; got != "1.22.1" {
+				t.Errorf("the next step starts at version %q", got)
 			}
 		})
 	}

@@ -44,6 +44,16 @@ func RunningVersion(c api.Component, payloads []*workv1.ManifestWork) string {
 	return version
 }
 
+// DeliveredVersion returns the version of the payloads, which the cluster may not run yet; empty without the mark of a bundle.
+func DeliveredVersion(c api.Component, payloads []*workv1.ManifestWork) string {
+	mark := findMark(c, payloads)
+	if mark == nil {
+		return ""
+	}
+	version, _, _ := unstructured.NestedString(mark.Object, "data", "version")
+	return version
+}
+
 // ReportsVersion reports whether the status of a payload is about the payload's present manifests, and these are of the version.
 // An older report may name Jobs of the version from the time when the cluster had the version before.
 func ReportsVersion(c api.Component, payload *workv1.ManifestWork, version string) bool {

@@ -127,6 +127,28 @@ func TestPendingBundle(t *testing.T) {
 	}
 }
 
+// TestToleratedFailureIsNoStop holds that no Event reports a stop while the strategy permits the failed clusters, although no cluster gets
+// the turn at the moment.
+func TestToleratedFailureIsNoStop(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Events: recorder}
+	o := &clusterRollout{key: "default", definition: &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}}
+	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+		MaxConcurrency: intstr.FromInt32(1), RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m", MaxFailures: intstr.FromInt32(1)},
+	}}
+	plan, err := rollout.Determine(strategy, []rollout.Cluster{
+		{Name: "cluster1", Phase: rollout.Progressing, Since: time.Unix(0, 0)}, {Name: "cluster2", Phase: rollout.Progressing, Since: time.Now()},
+		{Name: "cluster3", Phase: rollout.Waiting},
+	})
+	if err != nil || plan.Stopped || plan.Update.Len() > 0 || !plan.TimedOut.Has("cluster1") {
+		t.Fatalf("the plan is %+v, the error %v", plan, err)
+	}
+	r.reportStop(o, plan)
+	if n := len(recorder.Events); n > 0 {
+		t.Errorf("the Event is %q, and the rollout continues", <-recorder.Events)
+	}
+}
+
 // testConfig returns KnativeServing fleet/default.
 func testConfig(owner string, annotations map[string]string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}

@@ -173,7 +173,7 @@ type stops struct {
 // maxNamed is the number of clusters that an Event names.
 const maxNamed = 5
 
-// reportStop emits an Event when failed clusters stop a rollout.
+// reportStop emits an Event when more clusters fail than the strategy of a rollout permits.
 func (r *Reconciler) reportStop(o *clusterRollout, plan rollout.Plan) {
 	key := o.key
 	if o.definition != nil {
@@ -181,13 +181,12 @@ func (r *Reconciler) reportStop(o *clusterRollout, plan rollout.Plan) {
 	}
 	r.stops.Lock()
 	defer r.stops.Unlock()
-	isStopped := plan.Stopped || plan.TimedOut.Len() > 0 && plan.Update.Len() == 0
 	if r.stops.stopped == nil {
 		r.stops.stopped = map[string]bool{}
 	}
 	was := r.stops.stopped[key]
-	r.stops.stopped[key] = isStopped
-	if !isStopped || was || o.definition == nil {
+	r.stops.stopped[key] = plan.Stopped
+	if !plan.Stopped || was || o.definition == nil {
 		return
 	}
 	failed := slices.Sorted(func(yield func(string) bool) {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -76,11 +78,12 @@ func compareObjects(before, after objectSet) ([]Change, error) {
 		old, existed := before[id]
 		wanted, remains := after[id]
 		maskSecret(id, old, wanted)
-		diff, err := diffYAML(id, old, wanted)
+		object := message.OneLine(id.String(), message.MaxNote) // the agent of a cluster may write any text into a ManifestWork
+		diff, err := diffYAML(object, old, wanted)
 		if err != nil {
 			return nil, err
 		}
-		change := Change{Action: Update, Object: id.String(), Diff: diff}
+		change := Change{Action: Update, Object: object, Diff: diff}
 		switch {
 		case !existed:
 			change.Action = Create
@@ -97,15 +100,15 @@ func compareObjects(before, after objectSet) ([]Change, error) {
 }
 
 // diffYAML returns the unified difference of two objects; a nil object is empty.
-func diffYAML(id render.ObjectID, before, after map[string]any) (string, error) {
+func diffYAML(object string, before, after map[string]any) (string, error) {
 	var texts [2]string
-	for n, object := range []map[string]any{before, after} {
-		if object == nil {
+	for n, content := range []map[string]any{before, after} {
+		if content == nil {
 			continue
 		}
-		text, err := yaml.Marshal(object)
+		text, err := yaml.Marshal(content)
 		if err != nil {
-			return "", fmt.Errorf("cannot print %s: %w", id, err)
+			return "", fmt.Errorf("cannot print %s: %w", object, err)
 		}
 		texts[n] = string(text)
 	}
@@ -114,7 +117,7 @@ func diffYAML(id render.ObjectID, before, after map[string]any) (string, error) 
 	}
 	var out bytes.Buffer
 	err := difflib.WriteUnifiedDiff(&out, difflib.UnifiedDiff{
-		A: splitLines(texts[0]), B: splitLines(texts[1]), FromFile: id.String(), ToFile: id.String(), Context: 3,
+		A: splitLines(texts[0]), B: splitLines(texts[1]), FromFile: object, ToFile: object, Context: 3,
 	})
 	return out.String(), err
 }
@@ -134,7 +137,7 @@ func maskSecret(id render.ObjectID, before, after map[string]any) {
 		masked := map[string]any{}
 		for key, value := range wanted {
 			masked[key] = "***"
-			if previous, existed := old[key]; existed && previous != value {
+			if previous, existed := old[key]; existed && !reflect.DeepEqual(previous, value) { // a value of an invalid Secret may be a map
 				masked[key] = "*** (after)"
 			}
 		}

@@ -391,6 +391,46 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
+// TestInvalidSecret holds that values that no Secret can have are compared and masked like others.
+func TestInvalidSecret(t *testing.T) {
+	set := func(value string) objectSet {
+		out := objectSet{}
+		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"key": {"nested": %q}}}`, value)
+		if err := out.add(api.Serving, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if changes, err := compareObjects(set("same"), set("same")); err != nil || len(changes) != 0 {
+		t.Errorf("changes of equal values are %v, error %v", changes, err)
+	}
+	changes, err := compareObjects(set("hunter"), set("swordfish"))
+	if err != nil || len(changes) != 1 || strings.Contains(changes[0].Diff, "swordfish") || !strings.Contains(changes[0].Diff, "*** (after)") {
+		t.Errorf("changes are %v, error %v", changes, err)
+	}
+}
+
+// TestTextsOfClusters holds that no text of a ManifestWork controls the terminal of the reader.
+func TestTextsOfClusters(t *testing.T) {
+	before := objectSet{}
+	text := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a\u001b[2J\nb"}, "data": {"key": "c\u001b[2J"}}`
+	if err := before.add(api.Serving, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := compareObjects(before, objectSet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	problem := newProblem(&installations.Installation{Cluster: "cluster1"}, errors.New("cannot read \x1b[2J"))
+	if err := Write(&out, []Group{{Clusters: []string{"cluster1"}, Changes: changes}, problem}, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "[2J\nb") {
+		t.Errorf("the output is %q", out.String())
+	}
+}
+
 // TestRemovedObjects holds that an object that leaves the file is deleted, and that a CRD stays.
 func TestRemovedObjects(t *testing.T) {
 	before := objectSet{}

@@ -20,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -134,7 +135,7 @@ func (r *installedReader) readInstalled(ctx context.Context, i installations.Ins
 	}
 	m.live, m.isIncomplete = m.wanted, i.NextRevision != ""
 	rendering, _, _ := unstructured.NestedString(m.wanted.Object, "status", "annotations", api.DeliveredRenderingAnnotation)
-	m.record = &record{version: i.Version, rendering: rendering}
+	m.record = &record{version: i.Version, rendering: message.OneLine(rendering, message.MaxName)}
 	return m, nil, nil
 }
 

@@ -7,7 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
+
+// maxProblem is the number of bytes that Write prints of a problem, which may repeat a text of a cluster or a tenant.
+const maxProblem = 4096
 
 // HasDifference reports whether a group has a change.
 func HasDifference(groups []Group) bool {
@@ -47,7 +52,7 @@ func (g *Group) describe() string {
 	out := fmt.Sprintf("# %d %s, %s %s (%s): ", len(g.Clusters), noun, g.Component, g.Version, g.Mode)
 	switch {
 	case g.Problem != "":
-		out = fmt.Sprintf("# %d %s, %s (%s): cannot compare: %s", len(g.Clusters), noun, g.Component, g.Mode, g.Problem)
+		out = fmt.Sprintf("# %d %s, %s (%s): cannot compare: %s", len(g.Clusters), noun, g.Component, g.Mode, message.OneLine(g.Problem, maxProblem))
 	case g.Rendering != nil:
 		out += g.Rendering.describe()
 	case len(g.Changes) == 0:

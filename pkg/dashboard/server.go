@@ -14,6 +14,7 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -144,8 +145,8 @@ func (d *Dashboard) serveFleet(w http.ResponseWriter, _ *http.Request) {
 // serveCluster shows the objects of one cluster. Only a managed cluster needs a request to the hub.
 func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 	s, name := d.state(), r.URL.Query().Get("name")
-	filter := installations.Filter{Names: []string{name}}
-	selected, _ := filter.Select(s.all)
+	selected := slices.Clone(s.all) // a name of a ClusterProfile or resource may be the name of another cluster
+	selected = slices.DeleteFunc(selected, func(i installations.Installation) bool { return i.Cluster != name })
 	if len(selected) == 0 {
 		http.Error(w, "the hub has no installation on a cluster of this name", http.StatusNotFound)
 		return

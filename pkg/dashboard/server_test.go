@@ -215,6 +215,22 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPageOfOneCluster holds that the page of a cluster shows no installation of another cluster whose resource has the name of the cluster.
+func TestPageOfOneCluster(t *testing.T) {
+	objects := newObjects(1)
+	other := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterProfileRef": map[string]any{"namespace": "team", "name": "edge"}}}}
+	other.SetNamespace("team")
+	other.SetName("cluster-0000")
+	objects.Resources[api.Serving] = append(objects.Resources[api.Serving], other)
+	d, _ := newDashboard(t, objects)
+	if page := readPage(t, d, "/cluster?name=cluster-0000"); strings.Contains(page, "team/edge") {
+		t.Errorf("the page has the installation of another cluster: %s", page)
+	}
+	if page := readPage(t, d, "/cluster?name=team%2Fedge"); !strings.Contains(page, "team/edge knative-serving") {
+		t.Errorf("the page of the other cluster is %s", page)
+	}
+}
+
 // TestHostileTexts holds that texts of clusters and of the address are no HTML.
 func TestHostileTexts(t *testing.T) {
 	objects := newObjects(1)

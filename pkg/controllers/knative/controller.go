@@ -47,13 +47,13 @@ type Finder interface {
 }
 
 const (
-	// staleRetry is the time until the next pass after a pass that read an old object, unless an event comes first.
+	// staleRetry is the time until the next pass when a pass has read an outdated object. An event starts the next pass earlier.
 	staleRetry = time.Second
 	// pendingRetry is the time until the next request for a bundle that is being rendered.
 	pendingRetry = time.Second
 )
 
-// Reconcile brings one resource one step closer to its spec and writes the status of the resource.
+// Reconcile takes the next step that the spec of a resource requires, and writes the status of the resource.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	config, err := revision.Live(r.Configs, r.Component, req.NamespacedName)
 	if err != nil {

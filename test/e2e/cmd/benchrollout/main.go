@@ -1,11 +1,11 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Command benchrollout measures what a fleet of many managed clusters costs: on a real hub with OCM's controllers and the
-// real manager it installs Serving and Eventing by Placement on clusters that are only ManagedClusters and whose work agents
-// are played, edits one line of the configuration, and rests. The edit is compared with a bare client that writes the same
-// works, and with one that writes the whole installation as one work. It ends with a table, and with an error when a goal
-// is missed. Further parts, which only -parts selects, restart the manager and make some clusters unreachable. Figures of one run
-// belong together; times alone depend on the machine.
+// Command benchrollout measures the cost of a fleet of many managed clusters. A real hub runs OCM's controllers and the manager. The
+// managed clusters are ManagedClusters without nodes, and the command plays their work agents. The command installs Serving and Eventing by
+// Placements, edits one line of the configuration, and counts the writes at rest. For comparison with the edit, one client writes the same
+// works without a manager, and another client writes the whole installation as one work. The command prints a table, and ends with an
+// error when the fleet misses a goal. Flag -parts selects further parts: a restart of the manager, and clusters that become unreachable.
+// Compare only figures of the same run; times depend on the machine.
 package main
 
 import (

@@ -76,11 +76,17 @@ func encodeAnnotation(raw []byte, key, value string) ([]byte, error) {
 	if err := json.Unmarshal(object["metadata"], &metadata); err != nil {
 		return nil, err
 	}
-	annotations := map[string]string{}
+	if metadata == nil { // JSON null
+		metadata = map[string]json.RawMessage{}
+	}
+	var annotations map[string]string
 	if have := metadata["annotations"]; len(have) > 0 {
 		if err := json.Unmarshal(have, &annotations); err != nil {
 			return nil, err
 		}
+	}
+	if annotations == nil { // no annotations, or JSON null
+		annotations = map[string]string{}
 	}
 	annotations[key] = value
 	var err error

@@ -40,6 +40,12 @@ func TestAnnotateManifest(t *testing.T) {
 	annotate("two", api.CreatedByHubAnnotation, "h1")
 	annotate("one", api.CreatedByHubAnnotation, "h2")
 	annotate("one", api.HubAnnotation, "h1")
+	for _, text := range []string{`{"metadata":null}`, `{"metadata":{"annotations":null}}`, `{"metadata":{}}`} {
+		raw, err := annotateManifest([]byte(text), "a", "b")
+		if err != nil || string(raw) != `{"metadata":{"annotations":{"a":"b"}}}` {
+			t.Errorf("%s becomes %s, error %v", text, raw, err)
+		}
+	}
 	if _, err := annotateManifest([]byte(`{"metadata":`), "a", "b"); err == nil {
 		t.Error("half a manifest was annotated")
 	}

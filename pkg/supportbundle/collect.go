@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
 // Options select the content of an archive.
@@ -92,7 +94,7 @@ type archive struct {
 	failures []string
 }
 
-// Collect writes the archive. The failures name the lists that the archive lacks.
+// Collect writes the archive. The failures name the lists and the clusters that the archive lacks.
 func Collect(ctx context.Context, hub *installations.Hub, o *Options, out io.Writer) (failures []string, err error) {
 	compressed := gzip.NewWriter(out)
 	a := &archive{out: tar.NewWriter(compressed), now: o.Now}
@@ -128,7 +130,9 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 			return err
 		}
 	}
-	for _, cluster := range o.selectClusters(all) {
+	clusters, omissions := o.selectClusters(all)
+	a.failures = append(a.failures, omissions...)
+	for _, cluster := range clusters {
 		if err := a.addWorks(ctx, hub, cluster, all, objects); err != nil {
 			return err
 		}
@@ -159,17 +163,24 @@ func (a *archive) addStatus(all []installations.Installation, o *Options) error 
 		a.addFile("status.txt", table.Bytes()), a.addFile("status.json", status))
 }
 
-// selectClusters returns the managed clusters whose ManifestWorks the archive has.
-func (o *Options) selectClusters(all []installations.Installation) []string {
+// selectClusters returns the managed clusters whose ManifestWorks the archive has. The omissions name the clusters that the archive lacks.
+func (o *Options) selectClusters(all []installations.Installation) (clusters, omissions []string) {
 	filter := installations.Filter{Names: o.Clusters, Mode: api.ModeManifestWork, NotReady: len(o.Clusters) == 0}
-	selected, _ := filter.Select(all)
-	var out []string
+	selected, unknown := filter.Select(all)
 	for _, i := range selected {
-		if len(out) < o.MaxClusters && (len(out) == 0 || out[len(out)-1] != i.Cluster) {
-			out = append(out, i.Cluster)
-		}
+		clusters = append(clusters, i.Cluster)
 	}
-	return out
+	slices.Sort(clusters)
+	clusters = slices.Compact(clusters)
+	if len(unknown) > 0 {
+		omissions = append(omissions, fmt.Sprintf("no installation has the cluster, ClusterProfile or resource %s", message.QuotedList(unknown)))
+	}
+	if limit := max(o.MaxClusters, 0); len(clusters) > limit {
+		omissions = append(omissions, fmt.Sprintf("the archive lacks the ManifestWorks of %d clusters, beyond the first %d: %s",
+			len(clusters)-limit, limit, message.QuotedList(clusters[limit:])))
+		clusters = clusters[:limit]
+	}
+	return clusters, omissions
 }
 
 // addWorks adds the ManifestWorks of a cluster, and the output of command tree.

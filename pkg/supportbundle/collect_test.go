@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/installations"
 )
 
@@ -230,6 +231,23 @@ func TestFailedList(t *testing.T) {
 	files, failures := hub.collect(t, &Options{})
 	if len(failures) != 1 || !strings.Contains(files["failures.txt"], "events") || !strings.Contains(files["managedclusters.yaml"], "USEFUL-region") {
 		t.Errorf("failures are %q, file %q", failures, files["failures.txt"])
+	}
+}
+
+// TestOmittedClusters holds that a failure names a cluster that the hub does not have, and clusters beyond the limit.
+func TestOmittedClusters(t *testing.T) {
+	files, failures := newHub(t).collect(t, &Options{Clusters: []string{"cluster1", "clutser1"}})
+	if len(failures) != 1 || !strings.Contains(failures[0], `"clutser1"`) || files["works/cluster1.yaml"] == "" {
+		t.Errorf("failures are %q, and the archive has %d files", failures, len(files))
+	}
+	all := []installations.Installation{
+		{Cluster: "cluster1", Mode: api.ModeManifestWork}, {Cluster: "cluster1", Mode: api.ModeManifestWork}, {Cluster: "cluster2", Mode: api.ModeManifestWork},
+	}
+	for limit, want := range map[int][]string{0: {`"cluster1", "cluster2"`}, 1: {`"cluster2"`}, 2: nil} {
+		clusters, omissions := (&Options{MaxClusters: limit}).selectClusters(all)
+		if len(clusters) != limit || len(omissions) != len(want) || len(want) > 0 && !strings.HasSuffix(omissions[0], ": "+want[0]) {
+			t.Errorf("with at most %d clusters the archive has %q, and the omissions are %q", limit, clusters, omissions)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func answeredProbe(t *testing.T, bundle bundlesFunc, createdBy, installed string
 
 // TestLostFoundation holds that an installation whose foundation was deleted on the hub gets a foundation with the record of the
 // former foundation, which Namespaces and CRDs the hub has created: a deletion policy goes by that record.
-func TestLostFoundation(t *testing.T) {
+func TestLostFoundation(t *testing.T) { //nolint:gocognit // the table and its checks belong together
 	const namespace = "team-knative"
 	bundle := foundedBundle(namespace)
 	t.Run("a probe comes first", func(t *testing.T) {

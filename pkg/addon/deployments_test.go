@@ -3,7 +3,7 @@
 package addon
 
 import (
-	"fmt"
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +14,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // deploymentConfig is an AddOnDeploymentConfig with one variable.
@@ -43,21 +44,27 @@ func deployedBy(a *addonv1beta1.ManagedClusterAddOn, hash string) *addonv1beta1.
 func deployments(tb testing.TB) (*Deployments, cache.Indexer) {
 	tb.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	return NewDeployments(cache.NewGenericLister(indexer, utils.AddOnDeploymentConfigGVR.GroupResource())), indexer
+	d, _ := recordedDeployments(indexer)
+	return d, indexer
 }
 
-// TestDeploymentsByHash holds that an AddOnDeploymentConfig that is edited in place reaches no cluster before its turn.
+// recordedDeployments reads the AddOnDeploymentConfigs of the indexer as a manager that starts does, and returns the cache of revisions.
+func recordedDeployments(configs cache.Indexer) (*Deployments, cache.Indexer) {
+	revisions := cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers())
+	return NewDeployments(cache.NewGenericLister(configs, utils.AddOnDeploymentConfigGVR.GroupResource()), revisions), revisions
+}
+
+// TestDeploymentsByHash holds that an AddOnDeploymentConfig that is edited in place reaches no cluster before its turn, also when the
+// manager has started after the edit.
 func TestDeploymentsByHash(t *testing.T) {
-	d, indexer := deployments(t)
+	configs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	d, revisions := recordedDeployments(configs)
 	write := func(u *unstructured.Unstructured) string {
-		if err := indexer.Add(u); err != nil {
+		recorded, err := revision.New(revision.DeploymentConfig{}, u, 1)
+		if err := errors.Join(err, configs.Add(u), revisions.Add(recorded)); err != nil {
 			t.Fatal(err)
 		}
-		hash, err := utils.GetSpecHash(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return hash
+		return revision.HashOf(recorded)
 	}
 	tier := func(hash string) string {
 		got, err := d.Of(deployedBy(testAddOn(), hash))
@@ -67,26 +74,31 @@ func TestDeploymentsByHash(t *testing.T) {
 		return got.Variables["tier"]
 	}
 	if got, err := d.Of(testAddOn()); got != nil || err != nil {
-		t.Errorf("an add-on without one has %v, error %v", got, err)
+		t.Errorf("an add-on without an AddOnDeploymentConfig has %v, error %v", got, err)
 	}
 	if got := tier("x"); got != api.ReasonConfigNotFound {
-		t.Errorf("before there is one: %s", got)
+		t.Errorf("before the creation of the AddOnDeploymentConfig: %s", got)
 	}
 	first := write(deploymentConfig("first"))
 	if got := tier(first); got != "first" {
 		t.Errorf("the cluster has %s", got)
 	}
 	second := write(deploymentConfig("second"))
-	for hash, want := range map[string]string{first: "first", second: "second", "": "second", "unknown": api.ReasonRevisionNotFound} {
-		if got := tier(hash); got != want {
-			t.Errorf("with hash %.8q the cluster has %s, want %s", hash, got, want)
+	for range 2 {
+		for hash, want := range map[string]string{first: "first", second: "second", "": "second", "unknown": api.ReasonRevisionNotFound} {
+			if got := tier(hash); got != want {
+				t.Errorf("with hash %.8q the cluster has %s, want %s", hash, got, want)
+			}
 		}
+		d = NewDeployments(cache.NewGenericLister(configs, utils.AddOnDeploymentConfigGVR.GroupResource()), revisions) // a restart
 	}
-	for i := range maxKnownSpecs {
-		tier(write(deploymentConfig(fmt.Sprint(i))))
+	if err := revisions.Replace(nil, ""); err != nil {
+		t.Fatal(err)
 	}
-	if got := tier(first); got != api.ReasonRevisionNotFound {
-		t.Errorf("what nobody asks for is kept for ever: %s", got)
+	for hash, want := range map[string]string{first: api.ReasonRevisionNotFound, second: "second"} {
+		if got := tier(hash); got != want {
+			t.Errorf("without revisions a cluster with hash %.8q has %s, want %s", hash, got, want)
+		}
 	}
 }
 

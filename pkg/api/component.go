@@ -47,6 +47,9 @@ func (c Component) Resource() schema.GroupVersionResource {
 	return r
 }
 
+// RevisionLabelValue returns the value of RevisionLabel on the ControllerRevisions with specs of the custom resource.
+func (c Component) RevisionLabelValue() string { return string(c) }
+
 // ReservedNamespace reports whether a namespace of a cluster belongs to Kubernetes or to Open Cluster Management, so that
 // only a resource of a trusted namespace of the hub may name the namespace in InstallNamespaceAnnotation.
 func ReservedNamespace(name string) bool {

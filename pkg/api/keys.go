@@ -74,7 +74,8 @@ const (
 
 // Rollouts: history, rollback and pause of a configuration.
 const (
-	// RevisionLabel on a ControllerRevision names the component of the owning KnativeServing or KnativeEventing.
+	// RevisionLabel on a ControllerRevision names the component of the owning KnativeServing or KnativeEventing, or the resource of the
+	// owning AddOnDeploymentConfig.
 	RevisionLabel = Prefix + "revision-of"
 	// RevisionResourceLabel on a ControllerRevision is the name of the owning resource, for lists; a long name is cut.
 	RevisionResourceLabel = Prefix + "resource"

@@ -18,9 +18,17 @@ const eventController = "knative-addon"
 // whether another manager serves a resource; nil means that no other manager serves any.
 func addConfiguration(mgr ctrl.Manager, c hub.Configuration, renderer *render.Renderer, otherManager func(*unstructured.Unstructured) bool) error {
 	r := &configuration.Reconciler{
-		Component: c.Component, Configs: c.Configs.Lister(), Revisions: c.Revisions.Informer().GetIndexer(), References: c.References,
-		Versions: renderer, RevisionClient: c.Clients.Kube, ConfigClient: c.Clients.Configs, Events: mgr.GetEventRecorder(eventController),
-		Operator: c.Operator.Present, OtherManager: otherManager,
+		Recorder: configuration.Recorder{
+			Kind: c.Component, Configs: c.Configs.Lister(), Revisions: c.Revisions.Informer().GetIndexer(), References: c.References,
+			RevisionClient: c.Clients.Kube, Excludes: otherManager,
+		},
+		Component: c.Component, Versions: renderer, ConfigClient: c.Clients.Configs, Events: mgr.GetEventRecorder(eventController),
+		Operator: c.Operator.Present,
 	}
 	return r.SetupWithManager(mgr, c)
+}
+
+// addDeploymentConfigs adds the controller that keeps the history of the AddOnDeploymentConfigs of add-ons.
+func addDeploymentConfigs(mgr ctrl.Manager, h *hub.Hub) error {
+	return configuration.NewDeploymentConfigs(h).SetupWithManager(mgr, h)
 }

@@ -79,8 +79,9 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 		mgr: mgr, hub: h, executor: options.Executor,
 		bundles: &addon.RenderedBundles{
 			ConfigBundles: addon.NewConfigBundles(h.NewSource(), renderer, options.Render, options.Trust),
-			Clusters:      h.ManagedClusters().Lister(), Deployments: addon.NewDeployments(h.AddOnDeploymentConfigs().Lister()),
-			Foundations: h.Foundations().Lister(), Payloads: h.Payloads().Lister(),
+			Clusters:      h.ManagedClusters().Lister(),
+			Deployments:   addon.NewDeployments(h.AddOnDeploymentConfigs().Lister(), h.ControllerRevisions().Informer().GetIndexer()),
+			Foundations:   h.Foundations().Lister(), Payloads: h.Payloads().Lister(),
 		},
 		finder: &target.Finder{
 			Configs: h.ConfigIndexers(), Profiles: h.ClusterProfiles(), Clusters: h.ManagedClusters().Lister(),
@@ -109,7 +110,8 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 			return err
 		}
 	}
-	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleets(options.RenderingRollout), s.metrics.Register(ctrlmetrics.Registry))
+	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleets(options.RenderingRollout),
+		addDeploymentConfigs(mgr, h), s.metrics.Register(ctrlmetrics.Registry))
 }
 
 // addKnative adds the controller of KnativeServings or KnativeEventings.

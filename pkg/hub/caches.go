@@ -68,8 +68,13 @@ func (h *Hub) ConfigListers() map[api.Component]cache.GenericLister {
 func (h *Hub) Configuration(component api.Component) Configuration {
 	return Configuration{
 		Component: component, Clients: h.Clients, Configs: h.Configs(component), Revisions: h.ControllerRevisions(),
-		References: newReferences(h.ManagedClusterAddOns(), h.ClusterManagementAddOns()), Operator: h.operator,
+		References: h.NewReferences(), Operator: h.operator,
 	}
+}
+
+// NewReferences returns a reader of the references that ManagedClusterAddOns and ClusterManagementAddOns have to specs.
+func (h *Hub) NewReferences() *revision.References {
+	return newReferences(h.ManagedClusterAddOns(), h.ClusterManagementAddOns())
 }
 
 // ControllerRevisions returns the cache of the ControllerRevisions with api.RevisionLabel, with revision.Indexers.

@@ -68,6 +68,7 @@ func NewForConfig(config *rest.Config, operatorNamespace string) (*Hub, error) {
 // NewForClients creates the caches of the clients; Start fills the caches.
 func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 	components := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
+	histories := "in (" + string(api.Serving) + "," + string(api.Eventing) + "," + revision.DeploymentConfig{}.RevisionLabelValue() + ")"
 	works := newWorkSharing()
 	h := &Hub{
 		Clients: clients,
@@ -83,7 +84,7 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 			workinformers.WithTweakListOptions(selectLabels(api.FoundationLabel+" "+components)),
 			workinformers.WithTransform(works.transform)),
 		revisions: kubeinformers.NewSharedInformerFactoryWithOptions(clients.Kube, resync,
-			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" "+components)),
+			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" "+histories)),
 			kubeinformers.WithTransform(stripManagedFields)),
 		scores: clusterinformers.NewSharedInformerFactoryWithOptions(clients.Clusters, resync,
 			clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + api.ScoresName }),
@@ -121,6 +122,7 @@ func (h *Hub) addIndexers() error {
 			index.ManagedClusterAddonByNamespace: index.IndexManagedClusterAddonByNamespace,
 			index.AddonByConfig:                  index.IndexAddonByConfig,
 		}),
+		h.ManagedClusterAddOns().Informer().AddIndexers(revision.AddOnIndexers()),
 		h.ClusterManagementAddOns().Informer().AddIndexers(cache.Indexers{
 			index.ClusterManagementAddonByConfig: index.IndexClusterManagementAddonByConfig,
 		}),

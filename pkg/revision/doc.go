@@ -5,8 +5,8 @@
 //
 // OCM's rollout strategy moves clusters from spec to spec by the hash of the spec. Therefore a hash always leads to the spec that had
 // the hash, not to the present spec of the resource: ControllerRevisions, which the resource owns, keep the specs. Package
-// controllers/configuration records these revisions.
+// controllers/configuration records these revisions. An AddOnDeploymentConfig has the same history as a KnativeServing.
 //
-// A Source decodes a spec once, however many clusters refer to the spec, and reads caches only. The callers share the Install and must
+// Specs decodes a spec once, however many clusters refer to the spec, and reads caches only. The callers share the Install and must
 // not change the Install.
 package revision

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
@@ -29,8 +28,7 @@ type Granter struct {
 // configKinds lists the kinds of configurations that affect the delivered objects.
 func configKinds(component api.Component) []addonv1beta1.ConfigGroupResource {
 	return []addonv1beta1.ConfigGroupResource{
-		groupResource(component),
-		{Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource},
+		groupResource(component), groupResource(DeploymentConfig{}),
 	}
 }
 

@@ -9,22 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// Live returns a KnativeServing or KnativeEventing from the cache, or nil. Callers must not change the object.
-func Live(lister cache.GenericLister, component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
+// Live returns a resource of the kind from the cache, or nil. Callers must not change the object.
+func Live(lister cache.GenericLister, kind Kind, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	object, err := lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot get %s %q: %w", component.Kind(), name, err)
+		return nil, fmt.Errorf("cannot get %s %q: %w", kind.Kind(), name, err)
 	}
 	config, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("cannot read %s %q: it is a %T", component.Kind(), name, object)
+		return nil, fmt.Errorf("cannot read %s %q: it is a %T", kind.Kind(), name, object)
 	}
 	return config, nil
 }

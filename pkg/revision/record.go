@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,14 +55,20 @@ const (
 )
 
 // Name returns the name of the revision that holds the spec with the hash. The revision is in the namespace of the resource.
-func Name(component api.Component, resource, hash string) string {
-	id := sha256.Sum256([]byte(component.Kind() + "/" + resource + "/" + hash))
+func Name(kind Kind, resource, hash string) string {
+	id := sha256.Sum256([]byte(kind.Kind() + "/" + resource + "/" + hash))
 	readable := strings.TrimRight(resource[:min(len(resource), maxReadable)], "-.")
-	return fmt.Sprintf("%s-%s-%x", strings.ToLower(component.Kind()), readable, id[:idBytes])
+	return fmt.Sprintf("%s-%s-%x", strings.ToLower(kind.Kind()), readable, id[:idBytes])
 }
 
-// New returns the revision that holds the present spec of the resource.
-func New(component api.Component, config *unstructured.Unstructured, number int64) (*appsv1.ControllerRevision, error) {
+// maxDataBytes bounds the data of a revision: the greatest spec of a KnativeServing or KnativeEventing, apiVersion and kind.
+const maxDataBytes = api.MaxSpecBytes + 256
+
+// ErrTooLarge means that no revision can hold the spec of a resource.
+var ErrTooLarge = errors.New("the spec is too large for a ControllerRevision")
+
+// New returns the revision that holds the present spec of the resource, or ErrTooLarge.
+func New(kind Kind, config *unstructured.Unstructured, number int64) (*appsv1.ControllerRevision, error) {
 	hash, err := Hash(config)
 	if err != nil {
 		return nil, err
@@ -73,30 +80,34 @@ func New(component api.Component, config *unstructured.Unstructured, number int6
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the spec of %s \"%s/%s\": %w", config.GetKind(), config.GetNamespace(), config.GetName(), err)
 	}
+	if len(raw) > maxDataBytes {
+		return nil, fmt.Errorf("cannot record a spec of %s \"%s/%s\" with %d bytes, of which %d are allowed: %w",
+			config.GetKind(), config.GetNamespace(), config.GetName(), len(raw), maxDataBytes, ErrTooLarge)
+	}
 	annotations := Annotations(config.GetAnnotations())
 	annotations[api.SpecHashAnnotation] = hash
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: config.GetNamespace(), Name: Name(component, config.GetName(), hash),
-			Labels: Labels(component, config.GetName()), Annotations: annotations,
-			OwnerReferences: []metav1.OwnerReference{OwnerReference(component, config)},
+			Namespace: config.GetNamespace(), Name: Name(kind, config.GetName(), hash),
+			Labels: Labels(kind, config.GetName()), Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{OwnerReference(kind, config)},
 		},
 		Data: runtime.RawExtension{Raw: raw}, Revision: number,
 	}, nil
 }
 
 // Labels returns the labels that all revisions of a resource have. Resources whose long names begin alike have the same labels.
-func Labels(component api.Component, resource string) map[string]string {
+func Labels(kind Kind, resource string) map[string]string {
 	return map[string]string{
-		api.RevisionLabel:         string(component),
+		api.RevisionLabel:         kind.RevisionLabelValue(),
 		api.RevisionResourceLabel: strings.TrimRight(resource[:min(len(resource), validation.LabelValueMaxLength)], "-."),
 	}
 }
 
 // OwnerReference returns the reference by which Kubernetes deletes a revision with its resource.
-func OwnerReference(component api.Component, config *unstructured.Unstructured) metav1.OwnerReference {
+func OwnerReference(kind Kind, config *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: component.Resource().GroupVersion().String(), Kind: component.Kind(),
+		APIVersion: kind.Resource().GroupVersion().String(), Kind: kind.Kind(),
 		Name: config.GetName(), UID: config.GetUID(), Controller: new(true),
 	}
 }
@@ -104,22 +115,26 @@ func OwnerReference(component api.Component, config *unstructured.Unstructured) 
 // HashOf returns the hash of the spec in a revision.
 func HashOf(r *appsv1.ControllerRevision) string { return r.Annotations[api.SpecHashAnnotation] }
 
-// ResourceOf returns the resource of a revision; ok is false when no KnativeServing or KnativeEventing owns the revision.
-func ResourceOf(r *appsv1.ControllerRevision) (component api.Component, name types.NamespacedName, ok bool) {
-	component = api.Component(r.Labels[api.RevisionLabel])
-	for _, o := range r.OwnerReferences {
-		if o.Kind == component.Kind() && o.APIVersion == component.Resource().GroupVersion().String() {
-			return component, types.NamespacedName{Namespace: r.Namespace, Name: o.Name}, slices.Contains(api.Components(), component)
+// ResourceOf returns the resource of a revision; ok is false when no resource of a kind with a history owns the revision.
+func ResourceOf(r *appsv1.ControllerRevision) (kind Kind, name types.NamespacedName, ok bool) {
+	for _, kind := range Kinds() {
+		if kind.RevisionLabelValue() != r.Labels[api.RevisionLabel] {
+			continue
+		}
+		for _, o := range r.OwnerReferences {
+			if o.Kind == kind.Kind() && o.APIVersion == kind.Resource().GroupVersion().String() {
+				return kind, types.NamespacedName{Namespace: r.Namespace, Name: o.Name}, true
+			}
 		}
 	}
-	return component, types.NamespacedName{}, false
+	return nil, types.NamespacedName{}, false
 }
 
 // Restore returns the recorded resource: the spec, and the annotations that affect rendering.
 func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
-	component, name, ok := ResourceOf(r)
+	kind, name, ok := ResourceOf(r)
 	if !ok {
-		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": it has no KnativeServing and no KnativeEventing as its owner", r.Namespace, r.Name)
+		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": no KnativeServing, KnativeEventing or AddOnDeploymentConfig owns the revision", r.Namespace, r.Name)
 	}
 	u := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(r.Data.Raw, &u.Object); err != nil {
@@ -132,7 +147,7 @@ func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	if hash != HashOf(r) {
 		return nil, fmt.Errorf("cannot use ControllerRevision \"%s/%s\": its spec has hash %s, and not %s as its annotation says", r.Namespace, r.Name, hash, HashOf(r))
 	}
-	u.SetGroupVersionKind(component.Resource().GroupVersion().WithKind(component.Kind()))
+	u.SetGroupVersionKind(kind.Resource().GroupVersion().WithKind(kind.Kind()))
 	u.SetNamespace(name.Namespace)
 	u.SetName(name.Name)
 	u.SetAnnotations(Annotations(r.Annotations))
@@ -148,19 +163,19 @@ func Indexers() cache.Indexers {
 		if !ok {
 			return nil, nil
 		}
-		component, name, ok := ResourceOf(r)
+		kind, name, ok := ResourceOf(r)
 		if !ok {
 			return nil, nil
 		}
-		return []string{string(component) + "/" + name.String()}, nil
+		return []string{kind.RevisionLabelValue() + "/" + name.String()}, nil
 	}}
 }
 
 // History lists the revisions of a resource, the newest first. The indexer needs Indexers.
-func History(indexer cache.Indexer, component api.Component, name types.NamespacedName) ([]*appsv1.ControllerRevision, error) {
-	objects, err := indexer.ByIndex(resourceIndex, string(component)+"/"+name.String())
+func History(indexer cache.Indexer, kind Kind, name types.NamespacedName) ([]*appsv1.ControllerRevision, error) {
+	objects, err := indexer.ByIndex(resourceIndex, kind.RevisionLabelValue()+"/"+name.String())
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", component.Kind(), name, err)
+		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", kind.Kind(), name, err)
 	}
 	var out []*appsv1.ControllerRevision
 	for _, o := range objects {

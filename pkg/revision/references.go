@@ -4,7 +4,10 @@ package revision
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -18,7 +21,7 @@ import (
 
 // References finds the specs to which OCM refers.
 type References struct {
-	// AddOns caches the ManagedClusterAddOns, with addon-framework's index by configuration.
+	// AddOns caches the ManagedClusterAddOns, with addon-framework's index by configuration. ConfiguresAddOn needs AddOnIndexers, too.
 	AddOns      cache.Indexer
 	Definitions addonlisters.ClusterManagementAddOnLister
 }
@@ -32,8 +35,8 @@ type Referred struct {
 }
 
 // newHashCollector returns a function that adds the hashes of references to the resource to a set.
-func newHashCollector(component api.Component, name types.NamespacedName) func(map[string]bool, addonv1beta1.ConfigGroupResource, ...*addonv1beta1.ConfigSpecHash) {
-	gvr := component.Resource()
+func newHashCollector(kind Kind, name types.NamespacedName) func(map[string]bool, addonv1beta1.ConfigGroupResource, ...*addonv1beta1.ConfigSpecHash) {
+	gvr := kind.Resource()
 	return func(into map[string]bool, gr addonv1beta1.ConfigGroupResource, refs ...*addonv1beta1.ConfigSpecHash) {
 		for _, ref := range refs {
 			if ref != nil && ref.SpecHash != "" && gr.Group == gvr.Group && gr.Resource == gvr.Resource &&
@@ -45,12 +48,12 @@ func newHashCollector(component api.Component, name types.NamespacedName) func(m
 }
 
 // Of returns the references to the specs of a resource.
-func (r *References) Of(component api.Component, name types.NamespacedName) (Referred, error) {
+func (r *References) Of(kind Kind, name types.NamespacedName) (Referred, error) {
 	out := Referred{Desired: map[string]bool{}, Named: map[string]bool{}, Good: map[string]bool{}}
-	gvr, note := component.Resource(), newHashCollector(component, name)
+	gvr, note := kind.Resource(), newHashCollector(kind, name)
 	addOns, err := r.AddOns.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s", gvr.Group, gvr.Resource, name))
 	if err != nil {
-		return Referred{}, fmt.Errorf("cannot find the add-ons that %s %q configures: %w", component.Kind(), name, err)
+		return Referred{}, fmt.Errorf("cannot find the add-ons that %s %q configures: %w", kind.Kind(), name, err)
 	}
 	for _, o := range addOns {
 		addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn)
@@ -77,4 +80,82 @@ func (r *References) Of(component api.Component, name types.NamespacedName) (Ref
 		}
 	}
 	return out, nil
+}
+
+// deploymentIndex indexes ManagedClusterAddOns by the AddOnDeploymentConfigs that configure the add-ons.
+const deploymentIndex = "deploymentConfig"
+
+// AddOnIndexers returns the index of ManagedClusterAddOns by AddOnDeploymentConfig.
+func AddOnIndexers() cache.Indexers {
+	return cache.Indexers{deploymentIndex: func(o any) ([]string, error) {
+		var out []string
+		for _, name := range DeploymentsOf(o) {
+			out = append(out, name.String())
+		}
+		return out, nil
+	}}
+}
+
+// DeploymentsOf returns the sorted names of the AddOnDeploymentConfigs that a ManagedClusterAddOn or a ClusterManagementAddOn of this
+// manager gives to clusters. A name that the status of a ManagedClusterAddOn has and that the hub did not give does not count: the
+// agent of a cluster may write that status.
+func DeploymentsOf(o any) []types.NamespacedName {
+	var out []types.NamespacedName
+	add := func(resource addonv1beta1.ConfigGroupResource, config addonv1beta1.ConfigReferent) {
+		if resource == groupResource(DeploymentConfig{}) {
+			out = append(out, types.NamespacedName{Namespace: config.Namespace, Name: config.Name})
+		}
+	}
+	switch o := o.(type) {
+	case *addonv1beta1.ManagedClusterAddOn:
+		if !slices.Contains(api.Components(), api.Component(o.Name)) {
+			return nil
+		}
+		for _, c := range o.Spec.Configs {
+			add(c.ConfigGroupResource, c.ConfigReferent)
+		}
+		for _, ref := range o.Status.ConfigReferences {
+			if ref.DesiredConfig != nil && Granted(o, ref.ConfigGroupResource, ref.DesiredConfig.ConfigReferent) {
+				add(ref.ConfigGroupResource, ref.DesiredConfig.ConfigReferent)
+			}
+		}
+	case *addonv1beta1.ClusterManagementAddOn:
+		if !slices.Contains(api.Components(), api.Component(o.Name)) {
+			return nil
+		}
+		for _, c := range o.Spec.DefaultConfigs {
+			add(c.ConfigGroupResource, c.ConfigReferent)
+		}
+		for _, p := range o.Spec.InstallStrategy.Placements {
+			for _, c := range p.Configs {
+				add(c.ConfigGroupResource, c.ConfigReferent)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(out)
+}
+
+// ConfiguresAddOn reports whether the AddOnDeploymentConfig configures an add-on of this manager.
+func (r *References) ConfiguresAddOn(deployment types.NamespacedName) (bool, error) {
+	addOns, err := r.AddOns.ByIndex(deploymentIndex, deployment.String())
+	if err != nil {
+		return false, fmt.Errorf("cannot find the add-ons that AddOnDeploymentConfig %q configures: %w", deployment, err)
+	}
+	if len(addOns) > 0 {
+		return true, nil
+	}
+	for _, c := range api.Components() {
+		definition, err := r.Definitions.Get(c.AddOnName())
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", c.AddOnName(), err)
+		}
+		if slices.Contains(DeploymentsOf(definition), deployment) {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -3,15 +3,11 @@
 package revision
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -34,45 +30,26 @@ const (
 	ReasonRevisionNotFound render.Reason = api.ReasonRevisionNotFound
 )
 
-// minStates is the number of resources below which no state is dropped.
-const minStates = 64
-
 // Source finds the Install of an add-on on a cluster. A Source is safe for concurrent use.
-type Source struct {
-	listers   map[api.Component]cache.GenericLister
-	revisions cache.Indexer
-
-	mu     sync.Mutex
-	states map[resourceKey]*resourceState
-	// checkAt is the number of states at which the states of deleted resources are dropped.
-	checkAt int
-}
-
-type resourceKey struct {
-	component api.Component
-	name      types.NamespacedName
-}
-
-// resourceState holds the decoded specs of one resource.
-type resourceState struct {
-	// live is the resource as the latest call read it, and hash the hash of its spec: a change of the status makes another object.
-	live *unstructured.Unstructured
-	hash string
-	// decoded has the specs by hash.
-	decoded map[string]decodedSpec
-}
-
-// decodedSpec is a decoded spec with the annotations that affect rendering.
-type decodedSpec struct {
-	annotations map[string]string
-	install     *render.Install
-	err         error
-}
+type Source struct{ *Specs[*render.Install] }
 
 // NewSource returns a Source that reads KnativeServings and KnativeEventings from the listers, and ControllerRevisions from the
 // indexer. The indexer needs Indexers.
 func NewSource(listers map[api.Component]cache.GenericLister, revisions cache.Indexer) *Source {
-	return &Source{listers: listers, revisions: revisions, states: map[resourceKey]*resourceState{}, checkAt: minStates}
+	byKind := map[Kind]cache.GenericLister{}
+	for component, lister := range listers {
+		byKind[component] = lister
+	}
+	return &Source{NewSpecs(byKind, revisions, decodeInstall)}
+}
+
+// decodeInstall decodes a KnativeServing or KnativeEventing with the pin of the version in the annotations.
+func decodeInstall(config *unstructured.Unstructured, annotations map[string]string) (*render.Install, error) {
+	install, err := render.Decode(config)
+	if pin := annotations[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
+		install = install.WithVersion(pin)
+	}
+	return install, err
 }
 
 // ConfigOf returns the KnativeServing or KnativeEventing that configures the add-on: the add-on's own, or the default of the
@@ -101,8 +78,8 @@ func Completed(addon *addonv1beta1.ManagedClusterAddOn, specHash string) bool {
 	})
 }
 
-func groupResource(component api.Component) addonv1beta1.ConfigGroupResource {
-	gvr := component.Resource()
+func groupResource(kind Kind) addonv1beta1.ConfigGroupResource {
+	gvr := kind.Resource()
 	return addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
 }
 
@@ -152,132 +129,5 @@ func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (
 // InstallAt returns the configuration in a KnativeServing or KnativeEventing at the time when its spec had the hash. The empty hash
 // stands for the present spec.
 func (s *Source) InstallAt(component api.Component, name types.NamespacedName, hash string) (*render.Install, error) {
-	live, err := s.findLive(component, name)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := resourceKey{component, name}
-	if live == nil {
-		delete(s.states, k)
-		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", component.Kind(), name)}
-	}
-	state, err := s.updateState(k, live)
-	if err != nil {
-		return nil, err
-	}
-	recorded, err := s.findRecorded(k, cmp.Or(hash, state.hash))
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case hash == "" || hash == state.hash:
-		return state.decodeSpec(state.hash, liveAnnotations(live, recorded), func() (*unstructured.Unstructured, error) { return live, nil })
-	case recorded == nil:
-		delete(state.decoded, hash)
-		return nil, revisionNotFound(component, name, hash)
-	}
-	return state.decodeSpec(hash, Annotations(recorded.Annotations), func() (*unstructured.Unstructured, error) { return Restore(recorded) })
-}
-
-// liveAnnotations returns the annotations of the resource that affect rendering. A resource that is not pinned yet keeps the pin of
-// the revision with the same spec until the controller pins the resource.
-func liveAnnotations(live *unstructured.Unstructured, recorded *appsv1.ControllerRevision) map[string]string {
-	out := Annotations(live.GetAnnotations())
-	if recorded == nil || out[api.PinnedVersionAnnotation] != "" {
-		return out
-	}
-	if pin := recorded.Annotations[api.PinnedVersionAnnotation]; pin != "" {
-		out[api.PinnedVersionAnnotation] = pin
-	}
-	return out
-}
-
-func revisionNotFound(component api.Component, name types.NamespacedName, hash string) error {
-	return &render.Error{Reason: ReasonRevisionNotFound, Message: fmt.Sprintf(
-		"OCM refers to spec hash %.12s of %s %q, which has another spec now, and no ControllerRevision in namespace %q holds the old spec: the cluster keeps what it has until OCM's rollout assigns the present spec; to install the old spec, apply it again",
-		hash, component.Kind(), name, name.Namespace)}
-}
-
-// findLive returns the resource from the cache, or nil.
-func (s *Source) findLive(component api.Component, name types.NamespacedName) (*unstructured.Unstructured, error) {
-	lister, ok := s.listers[component]
-	if !ok {
-		return nil, fmt.Errorf("cannot configure add-on %q: it is no add-on of this manager", component)
-	}
-	return Live(lister, component, name)
-}
-
-// findRecorded returns the revision with the hash, or nil.
-func (s *Source) findRecorded(k resourceKey, hash string) (*appsv1.ControllerRevision, error) {
-	o, exists, err := s.revisions.GetByKey(k.name.Namespace + "/" + Name(k.component, k.name.Name, hash))
-	if err != nil || !exists {
-		return nil, err
-	}
-	r, ok := o.(*appsv1.ControllerRevision)
-	if !ok {
-		return nil, fmt.Errorf("cannot read a revision of %s %q: it is a %T", k.component.Kind(), k.name, o)
-	}
-	if HashOf(r) != hash { // a user changed the revision, which proves nothing now
-		return nil, nil
-	}
-	return r, nil
-}
-
-// updateState returns the state of a resource after an update to the present spec. Specs that no revision holds now are forgotten.
-func (s *Source) updateState(k resourceKey, live *unstructured.Unstructured) (*resourceState, error) {
-	state, ok := s.states[k]
-	if ok && state.live == live {
-		return state, nil
-	}
-	hash, err := Hash(live)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		s.forgetDeleted()
-		state = &resourceState{decoded: map[string]decodedSpec{}}
-		s.states[k] = state
-	}
-	changed := state.hash != hash
-	state.live, state.hash = live, hash
-	if !changed {
-		return state, nil
-	}
-	for old := range state.decoded {
-		if recorded, err := s.findRecorded(k, old); old != hash && err == nil && recorded == nil {
-			delete(state.decoded, old)
-		}
-	}
-	return state, nil
-}
-
-// forgetDeleted forgets the deleted resources whenever the number of resources has doubled: no caller asks for a deleted resource.
-func (s *Source) forgetDeleted() {
-	if len(s.states) < s.checkAt {
-		return
-	}
-	maps.DeleteFunc(s.states, func(k resourceKey, _ *resourceState) bool {
-		live, err := s.findLive(k.component, k.name)
-		return err == nil && live == nil
-	})
-	s.checkAt = max(minStates, 2*len(s.states))
-}
-
-// decodeSpec returns the Install of the spec with the hash. decodeSpec calls config only for a spec that is not decoded yet.
-func (r *resourceState) decodeSpec(hash string, annotations map[string]string, config func() (*unstructured.Unstructured, error)) (*render.Install, error) {
-	if d, ok := r.decoded[hash]; ok && maps.Equal(d.annotations, annotations) {
-		return d.install, d.err
-	}
-	u, err := config()
-	if err != nil {
-		return nil, err
-	}
-	install, err := render.Decode(u)
-	if pin := annotations[api.PinnedVersionAnnotation]; err == nil && install.SpecVersion() == "" && pin != "" {
-		install = install.WithVersion(pin)
-	}
-	r.decoded[hash] = decodedSpec{annotations: annotations, install: install, err: err}
-	return install, err
+	return s.At(component, name, hash)
 }

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,25 +23,17 @@ type VersionResolver interface {
 
 // Reconciler serves the KnativeServings or the KnativeEventings.
 type Reconciler struct {
-	Component api.Component
-	Configs   cache.GenericLister
-	// Revisions caches the ControllerRevisions with api.RevisionLabel, with revision.Indexers.
-	Revisions cache.Indexer
-	// References finds the specs to which OCM refers.
-	References *revision.References
-	Versions   VersionResolver
+	Recorder
 
-	RevisionClient kubernetes.Interface
-	ConfigClient   dynamic.Interface
-	Events         events.EventRecorder
+	Component    api.Component
+	Versions     VersionResolver
+	ConfigClient dynamic.Interface
+	Events       events.EventRecorder
 	// Operator names the workload that runs the Knative Operator on the hub, which then owns the resources. The name is empty when
 	// the Knative Operator does not run.
 	Operator func() string
-	// OtherManager reports whether another manager serves the resource. A nil function stands for no other manager.
-	OtherManager func(*unstructured.Unstructured) bool
 
-	observations observations
-	refusals     refusals
+	refusals refusals
 }
 
 // Reconcile records the specs of a resource, pins the version and rolls the spec back when an annotation requests a rollback.
@@ -63,11 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // mayWrite reports whether the manager may change the resource.
 func (r *Reconciler) mayWrite(config *unstructured.Unstructured) bool {
-	return config.GetDeletionTimestamp() == nil && r.Operator() == "" && !r.isServedElsewhere(config)
-}
-
-func (r *Reconciler) isServedElsewhere(config *unstructured.Unstructured) bool {
-	return r.OtherManager != nil && r.OtherManager(config)
+	return config.GetDeletionTimestamp() == nil && r.Operator() == "" && !r.isExcluded(config)
 }
 
 func keyOf(config *unstructured.Unstructured) types.NamespacedName {

@@ -35,9 +35,11 @@ func newPass(t *testing.T, config *unstructured.Unstructured, kube *kubefake.Cli
 	kube.PrependReactor("*", "*", log)
 	client.PrependReactor("*", "*", log)
 	r := &Reconciler{
-		Component: api.Serving, Configs: cache.NewGenericLister(newIndexer(t, nil, config), api.Serving.Resource().GroupResource()),
-		Revisions: newIndexer(t, revision.Indexers()), References: newReferences(t, "none"), Versions: newest{version: "1.23.0"},
-		RevisionClient: kube, ConfigClient: client, Events: events.NewFakeRecorder(10), Operator: func() string { return "" },
+		Recorder: Recorder{
+			Kind: api.Serving, Configs: cache.NewGenericLister(newIndexer(t, nil, config), api.Serving.Resource().GroupResource()),
+			Revisions: newIndexer(t, revision.Indexers()), References: newReferences(t, "none"), RevisionClient: kube,
+		},
+		Component: api.Serving, Versions: newest{version: "1.23.0"}, ConfigClient: client, Events: events.NewFakeRecorder(10), Operator: func() string { return "" },
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)

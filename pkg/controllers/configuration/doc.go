@@ -9,6 +9,8 @@
 //  2. pin.go keeps an empty spec.version at the version to which it first resolved.
 //  3. rollback.go writes the spec of a revision into the resource, as an annotation requests.
 //
+// AddOnDeploymentConfigs that configure an add-on of this manager get the first step, too: deployments.go decides which.
+//
 // A fault of one step does not stop the next. The package changes no ManagedClusterAddOn and no cluster: a new spec reaches the
 // clusters through OCM's rollout.
 package configuration

@@ -95,8 +95,11 @@ func pinReconciler(t *testing.T, object *unstructured.Unstructured, recorded, de
 		}
 	}
 	return &Reconciler{
-		Component: api.Serving, Configs: cache.NewGenericLister(newIndexer(t, nil, object), api.Serving.Resource().GroupResource()),
-		Revisions: revisions, References: newReferences(t, desiredHash), ConfigClient: client, Operator: func() string { return "" },
+		Recorder: Recorder{
+			Kind: api.Serving, Configs: cache.NewGenericLister(newIndexer(t, nil, object), api.Serving.Resource().GroupResource()),
+			Revisions: revisions, References: newReferences(t, desiredHash),
+		},
+		Component: api.Serving, ConfigClient: client, Operator: func() string { return "" },
 	}, client
 }
 
@@ -133,7 +136,7 @@ func TestPin(t *testing.T) {
 			}
 			r, client := pinReconciler(t, tc.object, tc.before, hash)
 			r.Versions, r.Operator = tc.newest, func() string { return tc.other }
-			r.OtherManager = func(*unstructured.Unstructured) bool { return tc.left }
+			r.Excludes = func(*unstructured.Unstructured) bool { return tc.left }
 			_, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: cache.MetaObjectToName(tc.object).AsNamespacedName()})
 			if !errors.Is(err, tc.wantErr) {
 				t.Fatalf("error is %v, want %v", err, tc.wantErr)

@@ -17,8 +17,8 @@ import (
 const historyLimit = 10
 
 // pruneRevisions deletes the revisions beyond historyLimit to which OCM does not refer.
-func (r *Reconciler) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
-	history, err := revision.History(r.Revisions, r.Component, keyOf(config))
+func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
+	history, err := revision.History(r.Revisions, r.Kind, keyOf(config))
 	if err != nil || len(history) <= historyLimit {
 		return err
 	}
@@ -26,7 +26,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, config *unstructured.Un
 	if err != nil {
 		return err
 	}
-	referred, err := r.References.Of(r.Component, keyOf(config))
+	referred, err := r.References.Of(r.Kind, keyOf(config))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package configuration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -13,15 +14,38 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
+// Recorder records the specs of the resources of a kind.
+type Recorder struct {
+	Kind    revision.Kind
+	Configs cache.GenericLister
+	// Revisions caches the ControllerRevisions with api.RevisionLabel, with revision.Indexers.
+	Revisions cache.Indexer
+	// References finds the specs to which OCM refers.
+	References     *revision.References
+	RevisionClient kubernetes.Interface
+	// Excludes reports whether the manager keeps no history of the resource, such as a resource that another manager serves. A nil
+	// function stands for no such resource.
+	Excludes func(*unstructured.Unstructured) bool
+
+	observations observations
+}
+
+func (r *Recorder) isExcluded(config *unstructured.Unstructured) bool {
+	return r.Excludes != nil && r.Excludes(config)
+}
+
 // recordSpecs records every spec of a resource that is not recorded yet, and prunes the history. Live is the resource from the
 // cache, or nil.
-func (r *Reconciler) recordSpecs(ctx context.Context, name types.NamespacedName, live *unstructured.Unstructured) error {
+func (r *Recorder) recordSpecs(ctx context.Context, name types.NamespacedName, live *unstructured.Unstructured) error {
 	specs, unchecked := r.observations.listSpecs(name), r.observations.takeUnchecked(name)
 	if len(specs) == 0 && unchecked && live != nil {
 		specs = append(specs, live)
@@ -30,15 +54,18 @@ func (r *Reconciler) recordSpecs(ctx context.Context, name types.NamespacedName,
 		return nil
 	}
 	newest := specs[len(specs)-1]
-	if r.isServedElsewhere(newest) {
+	if r.isExcluded(newest) {
 		for _, config := range specs {
 			r.observations.removeSpec(config)
 		}
 		return nil
 	}
-	var err error
+	var err, tooLarge error
 	for _, config := range specs {
-		if err = r.recordSpec(ctx, config); err != nil {
+		if err = r.recordSpec(ctx, config); errors.Is(err, revision.ErrTooLarge) {
+			tooLarge, err = reconcile.TerminalError(err), nil // only another spec helps
+		}
+		if err != nil {
 			break
 		}
 		r.observations.removeSpec(config)
@@ -48,18 +75,19 @@ func (r *Reconciler) recordSpecs(ctx context.Context, name types.NamespacedName,
 	}
 	if err != nil {
 		r.observations.markUnchecked(name)
+		return err
 	}
-	return err
+	return tooLarge
 }
 
 // recordSpec makes the revision with the spec of the config the newest of its resource.
-func (r *Reconciler) recordSpec(ctx context.Context, config *unstructured.Unstructured) error {
-	desired, err := revision.New(r.Component, config, 0)
+func (r *Recorder) recordSpec(ctx context.Context, config *unstructured.Unstructured) error {
+	desired, err := revision.New(r.Kind, config, 0)
 	if err != nil {
 		return err
 	}
 	reconciler.Describe(ctx, reconciler.Subject{Revision: revision.HashOf(desired)})
-	cached, err := revision.History(r.Revisions, r.Component, keyOf(config))
+	cached, err := revision.History(r.Revisions, r.Kind, keyOf(config))
 	if err != nil {
 		return err
 	}
@@ -92,13 +120,13 @@ func (r *Reconciler) recordSpec(ctx context.Context, config *unstructured.Unstru
 		return r.restoreRevision(ctx, desired)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot record a spec of %s %q: %w", r.Component.Kind(), keyOf(config), err)
+		return fmt.Errorf("cannot record a spec of %s %q: %w", r.Kind.Kind(), keyOf(config), err)
 	}
 	return nil
 }
 
 // restoreRevision repairs a revision that a user changed so that the history of the resource lacks it.
-func (r *Reconciler) restoreRevision(ctx context.Context, desired *appsv1.ControllerRevision) error {
+func (r *Recorder) restoreRevision(ctx context.Context, desired *appsv1.ControllerRevision) error {
 	client := r.RevisionClient.AppsV1().ControllerRevisions(desired.Namespace)
 	current, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
 	if err != nil {
@@ -134,12 +162,12 @@ func isNewest(history []*appsv1.ControllerRevision, desired *appsv1.ControllerRe
 }
 
 // readHistory reads the revisions of the resource's name from the hub, the newest first.
-func (r *Reconciler) readHistory(ctx context.Context, config *unstructured.Unstructured) ([]*appsv1.ControllerRevision, error) {
+func (r *Recorder) readHistory(ctx context.Context, config *unstructured.Unstructured) ([]*appsv1.ControllerRevision, error) {
 	list, err := r.RevisionClient.AppsV1().ControllerRevisions(config.GetNamespace()).List(ctx, metav1.ListOptions{
-		LabelSelector: labels.SelectorFromSet(revision.Labels(r.Component, config.GetName())).String(),
+		LabelSelector: labels.SelectorFromSet(revision.Labels(r.Kind, config.GetName())).String(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", r.Component.Kind(), keyOf(config), err)
+		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", r.Kind.Kind(), keyOf(config), err)
 	}
 	var history []*appsv1.ControllerRevision
 	for i := range list.Items {
@@ -153,7 +181,7 @@ func (r *Reconciler) readHistory(ctx context.Context, config *unstructured.Unstr
 
 // adoptRevisions makes the resource the owner of the history that a deleted resource of the same name left. Clusters have specs of
 // that history, and Kubernetes would delete the revisions with their owner.
-func (r *Reconciler) adoptRevisions(ctx context.Context, history []*appsv1.ControllerRevision, desired *appsv1.ControllerRevision) error {
+func (r *Recorder) adoptRevisions(ctx context.Context, history []*appsv1.ControllerRevision, desired *appsv1.ControllerRevision) error {
 	for _, recorded := range history {
 		if hasSameOwner(recorded, desired) || recorded.DeletionTimestamp != nil {
 			continue
@@ -186,7 +214,7 @@ func mergeAnnotations(recorded, desired *appsv1.ControllerRevision) map[string]s
 }
 
 // updateRevision gives a revision the number, and the annotations of the resource. Kubernetes allows no change of the data.
-func (r *Reconciler) updateRevision(ctx context.Context, current, desired *appsv1.ControllerRevision, number int64) error {
+func (r *Recorder) updateRevision(ctx context.Context, current, desired *appsv1.ControllerRevision, number int64) error {
 	annotations := mergeAnnotations(current, desired)
 	if current.Revision == number && maps.Equal(current.Annotations, annotations) {
 		return nil

@@ -68,11 +68,13 @@ func (h *recordHub) restart() {
 		h.addOns = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{index.AddonByConfig: index.IndexAddonByConfig})
 	}
 	h.r = &Reconciler{
-		Component: api.Serving, Configs: cache.NewGenericLister(h.configs, api.Serving.Resource().GroupResource()), Revisions: h.cached,
-		RevisionClient: h.kube, ConfigClient: newConfigClient(), Versions: newest{}, Operator: func() string { return "" },
-		References: &revision.References{
-			AddOns: h.addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
+		Recorder: Recorder{
+			Kind: api.Serving, Configs: cache.NewGenericLister(h.configs, api.Serving.Resource().GroupResource()), Revisions: h.cached, RevisionClient: h.kube,
+			References: &revision.References{
+				AddOns: h.addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
+			},
 		},
+		Component: api.Serving, ConfigClient: newConfigClient(), Versions: newest{}, Operator: func() string { return "" },
 	}
 	if h.last != nil {
 		h.put(h.last)
@@ -234,7 +236,7 @@ func TestRecord(t *testing.T) {
 // TestOtherManager holds that nothing is recorded of a resource that another manager serves, also not later.
 func TestOtherManager(t *testing.T) {
 	h := newRecordHub(t)
-	h.r.OtherManager = func(*unstructured.Unstructured) bool { return true }
+	h.r.Excludes = func(*unstructured.Unstructured) bool { return true }
 	h.apply("1.21", nil)
 	if asked, err := h.reconcile(); err != nil || len(asked) > 0 {
 		t.Errorf("asked for %v, error %v", asked, err)

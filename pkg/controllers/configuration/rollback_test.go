@@ -86,9 +86,11 @@ func newRollbackHub(t *testing.T, live *unstructured.Unstructured) *rollbackHub 
 		t.Fatal(err)
 	}
 	h.r = &Reconciler{
-		Component: api.Serving, Configs: cache.NewGenericLister(h.configs, api.Serving.Resource().GroupResource()), Revisions: h.revisions,
-		References:   &revision.References{AddOns: h.addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(indexer(nil))},
-		ConfigClient: h.client, Versions: newest{}, Events: h.events, Operator: func() string { return "" },
+		Recorder: Recorder{
+			Kind: api.Serving, Configs: cache.NewGenericLister(h.configs, api.Serving.Resource().GroupResource()), Revisions: h.revisions,
+			References: &revision.References{AddOns: h.addOns, Definitions: addonlisters.NewClusterManagementAddOnLister(indexer(nil))},
+		},
+		Component: api.Serving, ConfigClient: h.client, Versions: newest{}, Events: h.events, Operator: func() string { return "" },
 	}
 	return h
 }
@@ -355,7 +357,7 @@ func TestRollbackIsLeftAlone(t *testing.T) {
 				h.r.Operator = func() string { return "Deployment" }
 			}
 			if strings.Contains(name, "manager") {
-				h.r.OtherManager = func(*unstructured.Unstructured) bool { return true }
+				h.r.Excludes = func(*unstructured.Unstructured) bool { return true }
 			}
 			if _, err := h.reconcile(); err != nil || len(h.client.Actions()) > 0 || len(h.told()) > 0 {
 				t.Errorf("error %v, actions %v", err, h.client.Actions())

@@ -9,8 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -29,21 +31,25 @@ const workers = 5
 // SetupWithManager makes the manager run the controller. A change of a revision brings its resource back: a deleted revision is
 // recorded again, and a rollback finds a revision that is recorded after the request.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, c hub.Configuration) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("configuration-" + r.Component.Resource().Resource).
-		WithOptions(reconciler.Options(workers)).
-		WatchesRawSource(&source.Informer{Informer: c.Configs.Informer(), Handler: r.configHandler()}).
-		WatchesRawSource(&source.Informer{Informer: c.Revisions.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(r.observeRevision)}).
-		Complete(reconciler.Wrap(r, reconciler.OfComponent(r.Component)))
+	err := r.newBuilder(mgr, c.Configs.Informer(), c.Revisions.Informer()).Complete(reconciler.Wrap(r, reconciler.OfComponent(r.Component)))
 	if err != nil {
 		return fmt.Errorf("cannot set up the configuration history of %s: %w", r.Component.Kind(), err)
 	}
 	return nil
 }
 
+// newBuilder returns the builder of a controller that records the resources in the cache.
+func (r *Recorder) newBuilder(mgr ctrl.Manager, configs, revisions cache.SharedIndexInformer) *builder.Builder {
+	return ctrl.NewControllerManagedBy(mgr).Named("configuration-" + r.Kind.Resource().Resource).
+		WithOptions(reconciler.Options(workers)).
+		WatchesRawSource(&source.Informer{Informer: configs, Handler: r.configHandler()}).
+		WatchesRawSource(&source.Informer{Informer: revisions, Handler: handler.EnqueueRequestsFromMapFunc(r.observeRevision)})
+}
+
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // configHandler enqueues the resource of every event and remembers each object that may hold another spec.
-func (r *Reconciler) configHandler() handler.EventHandler {
+func (r *Recorder) configHandler() handler.EventHandler {
 	enqueue := handler.EnqueueRequestForObject{}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
@@ -60,7 +66,7 @@ func (r *Reconciler) configHandler() handler.EventHandler {
 	}
 }
 
-func (r *Reconciler) observeSpec(o client.Object) {
+func (r *Recorder) observeSpec(o client.Object) {
 	if config, ok := o.(*unstructured.Unstructured); ok {
 		r.observations.addSpec(config)
 	}
@@ -73,13 +79,13 @@ func hasSameSpec(before, after client.Object) bool {
 }
 
 // observeRevision returns the request for the resource of a revision and has the next pass compare its revisions with the resource.
-func (r *Reconciler) observeRevision(_ context.Context, o client.Object) []reconcile.Request {
+func (r *Recorder) observeRevision(_ context.Context, o client.Object) []reconcile.Request {
 	recorded, ok := o.(*appsv1.ControllerRevision)
 	if !ok {
 		return nil
 	}
-	component, name, ok := revision.ResourceOf(recorded)
-	if !ok || component != r.Component {
+	kind, name, ok := revision.ResourceOf(recorded)
+	if !ok || kind != r.Kind {
 		return nil
 	}
 	r.observations.markUnchecked(name)

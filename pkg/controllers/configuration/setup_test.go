@@ -26,8 +26,11 @@ func TestSetup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range api.Components() {
-		if err := (&Reconciler{Component: c}).SetupWithManager(mgr, h.Configuration(c)); err != nil {
+		if err := (&Reconciler{Recorder: Recorder{Kind: c}, Component: c}).SetupWithManager(mgr, h.Configuration(c)); err != nil {
 			t.Errorf("%s: %v", c, err)
 		}
+	}
+	if err := NewDeploymentConfigs(h).SetupWithManager(mgr, h); err != nil {
+		t.Errorf("AddOnDeploymentConfigs: %v", err)
 	}
 }

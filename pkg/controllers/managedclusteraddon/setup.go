@@ -173,16 +173,16 @@ func (r *Reconciler) requestsOfRevision(ctx context.Context, o client.Object) []
 	if !ok {
 		return nil
 	}
-	component, name, ok := revision.ResourceOf(rev)
+	kind, name, ok := revision.ResourceOf(rev)
 	if !ok {
 		return nil
 	}
 	want := addonv1beta1.ConfigSpecHash{
 		ConfigReferent: addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}, SpecHash: revision.HashOf(rev),
 	}
-	return r.requestsUsingConfig(ctx, component.Resource(), name, func(a *addonv1beta1.ManagedClusterAddOn) bool {
-		desired := revision.Desired(a)
-		return desired != nil && a.Name == component.AddOnName() && *desired == want
+	return r.requestsUsingConfig(ctx, kind.Resource(), name, func(a *addonv1beta1.ManagedClusterAddOn) bool {
+		desired, _ := revision.DesiredOf(a, addonv1beta1.ConfigGroupResource{Group: kind.Resource().Group, Resource: kind.Resource().Resource})
+		return desired != nil && *desired == want
 	})
 }
 

@@ -86,6 +86,31 @@ func TestLateRevision(t *testing.T) {
 	}
 }
 
+// TestLateRevisionOfDeploymentConfig holds that a recorded spec of an AddOnDeploymentConfig reaches the add-ons that wait for the spec.
+func TestLateRevisionOfDeploymentConfig(t *testing.T) {
+	rev, err := revision.New(revision.DeploymentConfig{}, &unstructured.Unstructured{Object: map[string]any{
+		"kind": "AddOnDeploymentConfig", "metadata": map[string]any{"namespace": "fleet", "name": "infra"}, "spec": map[string]any{"registries": []any{}},
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvr, referent := revision.DeploymentConfig{}.Resource(), addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "infra"}
+	resource := addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
+	addOn := func(cluster, hash string) *addonv1beta1.ManagedClusterAddOn {
+		a := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: "knative-eventing"}}
+		a.Spec.Configs = []addonv1beta1.AddOnConfig{{ConfigGroupResource: resource, ConfigReferent: referent}}
+		a.Status.ConfigReferences = []addonv1beta1.ConfigReference{{
+			ConfigGroupResource: resource, DesiredConfig: &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: hash},
+		}}
+		return a
+	}
+	r := &Reconciler{AddOnsByConfig: byConfig(t, addOn("c1", revision.HashOf(rev)), addOn("c2", "other"))}
+	got := r.requestsOfRevision(t.Context(), rev)
+	if len(got) != 1 || got[0].String() != "c1/knative-eventing" {
+		t.Errorf("requests are %v", got)
+	}
+}
+
 // TestClusterChangedPredicate holds that frequent reports of a cluster enqueue no add-on, and that values for configurations do.
 func TestClusterChangedPredicate(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -27,6 +27,8 @@ type candidate struct {
 	live, wanted *unstructured.Unstructured
 	// deployment names the AddOnDeploymentConfig of the add-on; empty without one.
 	deployment types.NamespacedName
+	// earlierDeployment is the AddOnDeploymentConfig with the earlier spec that OCM wants for the cluster; nil for the present spec.
+	earlierDeployment *addon.Deployment
 	// record is set for an installation that is compared with the record of the hub, because the hub does not have the objects.
 	record *record
 	// isIncomplete reports that the cluster has not completed the configuration of the hub.

@@ -109,7 +109,12 @@ func (f *facts) addProfile(u *unstructured.Unstructured) error {
 }
 
 // before returns the place of an installation as the hub has it.
-func (f *facts) before(m *candidate) place { return f.locate(m, f.deployments[m.deployment]) }
+func (f *facts) before(m *candidate) place {
+	if m.earlierDeployment != nil {
+		return f.locate(m, m.earlierDeployment)
+	}
+	return f.locate(m, f.deployments[m.deployment])
+}
 
 // after returns the place of an installation with the AddOnDeploymentConfigs of the file.
 func (f *facts) after(m *candidate) place {

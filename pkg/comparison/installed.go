@@ -79,14 +79,12 @@ func (c *Comparer) CompareInstalled(
 	if err != nil {
 		return nil, nil, err
 	}
-	all = slices.DeleteFunc(all, func(m candidate) bool {
-		problem := facts.checkDeployment(&m)
-		if problem != nil {
-			groups = append(groups, newProblem(&m.installation, problem))
-		}
-		return problem != nil
-	})
-	compared, err := c.compareCandidates(ctx, all, facts, objects)
+	known, problems, err := reader.assignDeployments(ctx, facts, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	groups = append(groups, problems...)
+	compared, err := c.compareCandidates(ctx, known, facts, objects)
 	return mergeGroups(append(groups, compared...)), omitted, err
 }
 
@@ -198,28 +196,53 @@ func (r *installedReader) readRecorded(ctx context.Context, name types.Namespace
 	return r.recorded[name], nil
 }
 
-// checkDeployment returns an error when the hub does not have the spec of the AddOnDeploymentConfig that OCM wants for the cluster: a
-// manager that starts then leaves the cluster as the cluster is.
-func (f *facts) checkDeployment(m *candidate) error {
+// assignDeployments returns the candidates with the AddOnDeploymentConfigs that OCM wants for the clusters, and a problem for each
+// candidate for which the hub lacks that spec: a manager leaves such a cluster as the cluster is.
+func (r *installedReader) assignDeployments(ctx context.Context, f *facts, all []candidate) (known []candidate, problems []Group, err error) {
+	for _, m := range all {
+		problem, err := r.assignDeployment(ctx, f, &m)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case problem != nil:
+			problems = append(problems, newProblem(&m.installation, problem))
+		default:
+			known = append(known, m)
+		}
+	}
+	return known, problems, nil
+}
+
+func (r *installedReader) assignDeployment(ctx context.Context, f *facts, m *candidate) (problem, err error) {
 	if m.addOn == nil {
-		return nil
+		return nil, nil
 	}
 	if m.deployment.Name == "" {
 		if _, refused := revision.DesiredOf(m.addOn, deploymentConfigs()); refused != nil {
-			return revision.NotGranted(m.addOn, deploymentKind, refused)
+			return revision.NotGranted(m.addOn, deploymentKind, refused), nil
 		}
-		return nil
+		return nil, nil
 	}
 	hash, exists := f.specs[m.deployment]
 	desired := addon.DeploymentConfigOf(m.addOn)
 	switch {
 	case !exists:
-		return fmt.Errorf("AddOnDeploymentConfig %q of the add-on does not exist", m.deployment)
+		return fmt.Errorf("AddOnDeploymentConfig %q of the add-on does not exist", m.deployment), nil
 	case desired.SpecHash != "" && desired.SpecHash != hash:
-		return fmt.Errorf("OCM refers to spec hash %.12s of AddOnDeploymentConfig %q, which has another spec now, and the hub has no record of that spec",
-			desired.SpecHash, m.deployment)
+		name := m.deployment
+		name.Name = revision.Name(revision.DeploymentConfig{}, name.Name, desired.SpecHash)
+		recorded, err := r.readRecorded(ctx, name, desired.SpecHash)
+		if err != nil {
+			return nil, err
+		}
+		if recorded == nil {
+			return fmt.Errorf("OCM refers to spec hash %.12s of AddOnDeploymentConfig %q, and the hub has no ControllerRevision of that spec",
+				desired.SpecHash, m.deployment), nil
+		}
+		m.earlierDeployment, problem = addon.DecodeDeployment(recorded)
+		return problem, nil
 	default:
-		return nil
+		return nil, nil
 	}
 }
 

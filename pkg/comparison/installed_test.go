@@ -59,7 +59,11 @@ func (f *fleet) changePayload(t testing.TB, cluster, before, after string) {
 // record adds the ControllerRevision of a resource.
 func (f *fleet) record(t testing.TB, config *unstructured.Unstructured) *appsv1.ControllerRevision {
 	t.Helper()
-	recorded, err := revision.New(api.Serving, config, 1)
+	kind := revision.Kind(api.Serving)
+	if config.GetKind() == deploymentKind {
+		kind = revision.DeploymentConfig{}
+	}
+	recorded, err := revision.New(kind, config, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,6 +230,35 @@ func TestCompareInstalledChangedRecords(t *testing.T) {
 			groups, _ := f.compareInstalled(t)
 			expectGroups(t, groups, "c1 ManifestWork: problem\n")
 		})
+	}
+}
+
+// TestCompareInstalledEarlierDeploymentConfig holds that an AddOnDeploymentConfig counts with the recorded spec that OCM wants for the
+// cluster while OCM rolls out an edit.
+func TestCompareInstalledEarlierDeploymentConfig(t *testing.T) {
+	const nodes = "{apiVersion: v1, kind: AddOnDeploymentConfig, metadata: {name: nodes, namespace: team}, spec: {nodePlacement: {nodeSelector: {pool: %s}}}}"
+	old, live := parse(t, fmt.Sprintf(nodes, "edge")), parse(t, withDomain("old"))
+	hash, err := revision.Hash(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t)
+	f.add("knativeservings", live)
+	f.add("addondeploymentconfigs", parse(t, fmt.Sprintf(nodes, "core")))
+	f.record(t, old)
+	addOn := f.addManaged(t, "c1", "eu", live)
+	resource := addonv1beta1.ConfigGroupResource{Group: "addon.open-cluster-management.io", Resource: "addondeploymentconfigs"}
+	referent := addonv1beta1.ConfigReferent{Namespace: "team", Name: "nodes"}
+	addOn.Spec.Configs = append(addOn.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: resource, ConfigReferent: referent})
+	addOn.Status.ConfigReferences = append(addOn.Status.ConfigReferences, addonv1beta1.ConfigReference{
+		ConfigGroupResource: resource, DesiredConfig: &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: hash},
+	})
+	groups, _ := f.compareInstalled(t)
+	if got := describeGroups(groups); !strings.HasPrefix(got, "c1 ManifestWork: update Deployment.apps ") {
+		t.Fatalf("groups are %s", got)
+	}
+	if diff := groups[0].Changes[0].Diff; !strings.Contains(diff, "pool: edge") || strings.Contains(diff, "core") {
+		t.Errorf("the difference is %s", diff)
 	}
 }
 

@@ -61,6 +61,7 @@ func TestRollout(t *testing.T) {
 
 	t.Run("a paused cluster is unchanged during a rollback of the other clusters", func(t *testing.T) { pausedRollback(t, m, w, before, after) })
 	w.checkObserved(t)
+	t.Run("a restart in the rollout of an AddOnDeploymentConfig loses no spec", func(t *testing.T) { deploymentRollout(t, m) })
 }
 
 func pausedRollback(t *testing.T, m team, w *specWatch, before, after string) {

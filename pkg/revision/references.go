@@ -97,43 +97,48 @@ func AddOnIndexers() cache.Indexers {
 }
 
 // DeploymentsOf returns the sorted names of the AddOnDeploymentConfigs that a ManagedClusterAddOn or a ClusterManagementAddOn of this
-// manager gives to clusters. A name that the status of a ManagedClusterAddOn has and that the hub did not give does not count: the
-// agent of a cluster may write that status.
+// manager gives to clusters.
 func DeploymentsOf(o any) []types.NamespacedName {
-	var out []types.NamespacedName
-	add := func(resource addonv1beta1.ConfigGroupResource, config addonv1beta1.ConfigReferent) {
-		if resource == groupResource(DeploymentConfig{}) {
-			out = append(out, types.NamespacedName{Namespace: config.Namespace, Name: config.Name})
-		}
-	}
+	var configs []addonv1beta1.AddOnConfig
 	switch o := o.(type) {
 	case *addonv1beta1.ManagedClusterAddOn:
-		if !slices.Contains(api.Components(), api.Component(o.Name)) {
-			return nil
-		}
-		for _, c := range o.Spec.Configs {
-			add(c.ConfigGroupResource, c.ConfigReferent)
-		}
-		for _, ref := range o.Status.ConfigReferences {
-			if ref.DesiredConfig != nil && Granted(o, ref.ConfigGroupResource, ref.DesiredConfig.ConfigReferent) {
-				add(ref.ConfigGroupResource, ref.DesiredConfig.ConfigReferent)
-			}
+		if slices.Contains(api.Components(), api.Component(o.Name)) {
+			configs = configsOfAddOn(o)
 		}
 	case *addonv1beta1.ClusterManagementAddOn:
-		if !slices.Contains(api.Components(), api.Component(o.Name)) {
-			return nil
+		if slices.Contains(api.Components(), api.Component(o.Name)) {
+			configs = configsOfDefinition(o)
 		}
-		for _, c := range o.Spec.DefaultConfigs {
-			add(c.ConfigGroupResource, c.ConfigReferent)
-		}
-		for _, p := range o.Spec.InstallStrategy.Placements {
-			for _, c := range p.Configs {
-				add(c.ConfigGroupResource, c.ConfigReferent)
-			}
+	}
+	var out []types.NamespacedName
+	for _, c := range configs {
+		if c.ConfigGroupResource == groupResource(DeploymentConfig{}) {
+			out = append(out, types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 		}
 	}
 	slices.SortFunc(out, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(out)
+}
+
+// configsOfAddOn returns the configurations that the hub gave to an add-on. A name that only the status has does not count: the agent of
+// a cluster may write that status.
+func configsOfAddOn(o *addonv1beta1.ManagedClusterAddOn) []addonv1beta1.AddOnConfig {
+	configs := slices.Clone(o.Spec.Configs)
+	for _, ref := range o.Status.ConfigReferences {
+		if ref.DesiredConfig != nil && Granted(o, ref.ConfigGroupResource, ref.DesiredConfig.ConfigReferent) {
+			configs = append(configs, addonv1beta1.AddOnConfig{ConfigGroupResource: ref.ConfigGroupResource, ConfigReferent: ref.DesiredConfig.ConfigReferent})
+		}
+	}
+	return configs
+}
+
+// configsOfDefinition returns the configurations that a ClusterManagementAddOn gives to its add-ons.
+func configsOfDefinition(o *addonv1beta1.ClusterManagementAddOn) []addonv1beta1.AddOnConfig {
+	configs := slices.Clone(o.Spec.DefaultConfigs)
+	for _, p := range o.Spec.InstallStrategy.Placements {
+		configs = append(configs, p.Configs...)
+	}
+	return configs
 }
 
 // ConfiguresAddOn reports whether the AddOnDeploymentConfig configures an add-on of this manager.

@@ -282,6 +282,14 @@ const (
 	deletePayload    = "delete manifestworks/addon-knative-serving-deploy-0"
 )
 
+// appendWork appends an object that is a ManifestWork.
+func appendWork(works []*workv1.ManifestWork, o runtime.Object) []*workv1.ManifestWork {
+	if w, ok := o.(*workv1.ManifestWork); ok {
+		return append(works, w)
+	}
+	return works
+}
+
 // reconcile runs one reconcile and records the requests to the hub as "verb resource/name".
 func (h *fakeHub) reconcile(t *testing.T) error {
 	t.Helper()
@@ -300,15 +308,11 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 			if h.failCreate != nil {
 				return true, nil, h.failCreate
 			}
-			if w, ok := c.GetObject().(*workv1.ManifestWork); ok {
-				h.created = append(h.created, w)
-			}
+			h.created = appendWork(h.created, c.GetObject())
 		}
 		if u, ok := a.(clienttesting.UpdateAction); ok && a.GetVerb() == "update" {
 			name = u.GetObject().(metav1.Object).GetName() //nolint:forcetypeassert // it is one
-			if w, ok := u.GetObject().(*workv1.ManifestWork); ok {
-				h.updated = append(h.updated, w)
-			}
+			h.updated = appendWork(h.updated, u.GetObject())
 		}
 		resource := a.GetResource().Resource
 		if a.GetSubresource() != "" {

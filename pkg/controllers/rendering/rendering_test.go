@@ -137,7 +137,8 @@ func TestToleratedFailureIsNoStop(t *testing.T) {
 		MaxConcurrency: intstr.FromInt32(1), RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m", MaxFailures: intstr.FromInt32(1)},
 	}}
 	plan, err := rollout.Determine(strategy, []rollout.Cluster{
-		{Name: "cluster1", Phase: rollout.Progressing, Since: time.Unix(0, 0)}, {Name: "cluster2", Phase: rollout.Progressing, Since: time.Now()},
+		{Name: "cluster1", Phase: rollout.Progressing, Since: time.Unix(0, 0)},
+		{Name: "cluster2", Phase: rollout.Progressing, Since: time.Now()},
 		{Name: "cluster3", Phase: rollout.Waiting},
 	})
 	if err != nil || plan.Stopped || plan.Update.Len() > 0 || !plan.TimedOut.Has("cluster1") {

@@ -42,7 +42,7 @@ type Options struct {
 	Now         time.Time
 }
 
-// list is one list of the hub, with the redaction of its objects.
+// list selects the objects of one file of the archive, and redacts each object.
 type list struct {
 	file      string
 	resource  schema.GroupVersionResource

@@ -221,10 +221,10 @@ func foundationWork() *workv1.ManifestWork {
 // hubUID is whose the add-ons are.
 const hubUID = "h1"
 
-// probeWork is a probe that the agent has answered with these values of its role and of the Deployment, which is there.
-func probeWork(t *testing.T, hub string, values map[string]string) *workv1.ManifestWork {
+// appliedProbe is a probe of the bundle that the agent has applied, without the report of any object.
+func appliedProbe(t *testing.T, bundle bundlesFunc) *workv1.ManifestWork {
 	t.Helper()
-	b, err := servingBundle()
+	b, err := bundle()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +235,13 @@ func probeWork(t *testing.T, hub string, values map[string]string) *workv1.Manif
 	probe.Status.Conditions = []metav1.Condition{
 		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue},
 	}
+	return probe
+}
+
+// probeWork is a probe that the agent has answered with these values of its role and of the Deployment, which is there.
+func probeWork(t *testing.T, hub string, values map[string]string) *workv1.ManifestWork {
+	t.Helper()
+	probe := appliedProbe(t, servingBundle)
 	report := func(kind, namespace, name string, values map[string]string) {
 		m := workv1.ManifestCondition{
 			ResourceMeta: workv1.ManifestResourceMeta{Kind: kind, Namespace: namespace, Name: name},

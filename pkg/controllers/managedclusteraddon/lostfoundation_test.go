@@ -49,17 +49,7 @@ func foundedBundle(namespace string) bundlesFunc {
 // installed is the namespace that the ClusterRoleBinding names.
 func answeredProbe(t *testing.T, bundle bundlesFunc, createdBy, installed string) *workv1.ManifestWork {
 	t.Helper()
-	b, err := bundle()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probe, err := manifestwork.Probe(b, newHub().addOn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	probe.Status.Conditions = []metav1.Condition{
-		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue},
-	}
+	probe := appliedProbe(t, bundle)
 	for _, m := range probe.Spec.Workload.Manifests {
 		o := &unstructured.Unstructured{}
 		if err := o.UnmarshalJSON(m.Raw); err != nil {

@@ -115,7 +115,7 @@ func run(ctx context.Context, opts options) (err error) {
 		return err
 	}
 	defer func() {
-		cancel() // first what is played
+		cancel() // the played agents end before the lab
 		err = f.end(err)
 	}()
 	rows, err := f.install(ctx)

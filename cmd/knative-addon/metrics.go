@@ -5,7 +5,6 @@ package main
 import (
 	"crypto/tls"
 
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -16,7 +15,7 @@ func (f *processFlags) metricsOptions() metricsserver.Options {
 		return metricsserver.Options{BindAddress: f.metrics}
 	}
 	return metricsserver.Options{
-		BindAddress: f.metrics, SecureServing: true, CertDir: f.metricsCertDir, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		BindAddress: f.metrics, SecureServing: true, CertDir: f.metricsCertDir, FilterProvider: filterByReview,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}, // streams of HTTP/2 can be reset without end
 	}
 }

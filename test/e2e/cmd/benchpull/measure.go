@@ -78,7 +78,7 @@ func (b *bench) install(ctx context.Context) (time.Duration, error) {
 	}
 	return until(ctx, start, "all objects applied", func() (bool, error) {
 		works, err := b.ComponentWorks(ctx, api.Serving, b.our.Name)
-		if err != nil || len(works) < 2 {
+		if err != nil || len(works) < 3 { // foundation, gate and payload
 			return false, err
 		}
 		for i := range works {

@@ -103,8 +103,9 @@ func (k *writeKiller) count(kind string, most int, r *http.Request) int {
 	return k.kills[kind]
 }
 
-// run kills and starts the programs at each write until done, and holds that the programs wrote at least so many kinds of objects.
-func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx context.Context) error) {
+// run kills and starts the programs at each write until done, holds that the programs wrote at least so many kinds of objects, and
+// returns how often the programs were killed.
+func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx context.Context) error) (kills int) {
 	t.Helper()
 	k.mu.Lock()
 	k.kills = map[string]int{}
@@ -131,6 +132,7 @@ func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx c
 	if len(k.kills) < kinds {
 		t.Errorf("%s: killed at %d kinds of writes, want at least %d", phase, len(k.kills), kinds)
 	}
+	return len(killed)
 }
 
 // restartKilled kills the programs of the add-on, and starts the programs again.

@@ -199,10 +199,10 @@ func ComponentOf(work *workv1.ManifestWork) api.Component {
 	return api.Component(work.Labels[addonv1beta1.AddonLabelKey])
 }
 
-// describeWork returns a ManifestWork with its objects that are not applied or not available. The gate of a rollout is never available.
+// describeWork returns a ManifestWork with its objects that are not applied or not available. The closed gate of a rollout is not available.
 func describeWork(work *workv1.ManifestWork) Node {
 	out := Node{Text: fmt.Sprintf("ManifestWork %s%s", work.Name, describeMarks(work))}
-	if work.Name == manifestwork.GateName(ComponentOf(work)) {
+	if work.Name == manifestwork.GateName(ComponentOf(work)) && manifestwork.IsClosed(work) {
 		out.Text += ": holds the rollout"
 		return out
 	}

@@ -32,9 +32,11 @@ func newWork(name, label string, reports map[string][]string, conditions ...stri
 // TestTree compares trees of each delivery mode, word for word.
 func TestTree(t *testing.T) {
 	fleet := serving("default", withConditions("Ready Unknown Delivering", "InstallSucceeded Unknown Delivering the present spec does not run yet on: cluster1"))
+	gate := newWork("knative-serving-gate", api.FoundationLabel, nil, "Applied True A", "Available False A")
+	gate.Labels[addonv1beta1.AddonLabelKey] = "knative-serving"
 	works := []workv1.ManifestWork{
 		newWork("knative-serving-foundation", api.FoundationLabel, nil, "Applied True A", "Available True A"),
-		newWork("knative-serving-gate", api.FoundationLabel, nil, "Applied True A", "Available False A"),
+		gate,
 		newWork("addon-knative-serving-deploy-0", addonv1beta1.AddonLabelKey, map[string][]string{
 			"one": {"Applied True A", "Available True A"}, "two": {"Applied False A exceeded quota: few", "Available False A not there"},
 			"three": {"Applied True A", "Available False A 0 of 1\n replicas"},

@@ -20,6 +20,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
@@ -167,8 +170,38 @@ func (s *storyRecord) readInstallation(ctx context.Context, r *report) (*invaria
 		return nil, nil
 	}
 	out := &invariants.Installation{Name: r.Name, Cluster: c.Name, Generation: r.Generation, Observed: r.Observed}
-	out.Workloads, err = deliveredWorkloads(ctx, c, r.component)
+	if out.Workloads, err = deliveredWorkloads(ctx, c, r.component); err != nil {
+		return nil, err
+	}
+	if r.object.GetKind() == "ManagedClusterAddOn" && !apimeta.IsStatusConditionTrue(r.Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing) {
+		out.FalseConditions, err = s.falseConditions(ctx, c.Name, r.component)
+	}
 	return out, err
+}
+
+// falseConditions returns the conditions of the component's ManifestWorks for a cluster that are False.
+func (s *storyRecord) falseConditions(ctx context.Context, cluster string, component api.Component) ([]string, error) {
+	client, err := workclient.NewForConfig(s.lab.Hub.Config)
+	if err != nil {
+		return nil, err
+	}
+	works, err := client.WorkV1().ManifestWorks(cluster).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the ManifestWorks of %s: %w", cluster, err)
+	}
+	var out []string
+	for i := range works.Items {
+		w := &works.Items[i]
+		if w.Labels[api.FoundationLabel] != string(component) && w.Labels[addonv1beta1.AddonLabelKey] != component.AddOnName() {
+			continue
+		}
+		for _, condition := range w.Status.Conditions {
+			if condition.Status == metav1.ConditionFalse {
+				out = append(out, fmt.Sprintf("ManifestWork %s/%s: %s", cluster, w.Name, condition.Type))
+			}
+		}
+	}
+	return out, nil
 }
 
 // clusterOf returns the cluster that a resource or an add-on installs on; nil when it installs nothing, or elsewhere.

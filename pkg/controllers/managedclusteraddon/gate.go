@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
-	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
@@ -30,23 +29,28 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 		return nil // the next gate follows the deletion
 	case !s.ownsGate(), manifestwork.LacksExecutor(s.gate, r.Executor):
 		return r.takeOverGate(ctx, s, bundle)
-	case !manifestwork.IsClosed(s.gate) && !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted):
-		return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) {
-			metav1.SetMetaDataLabel(&gate.ObjectMeta, addonv1beta1.AddonLabelKey, s.component.AddOnName())
-		})
+	case !manifestwork.IsClosed(s.gate) && !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted),
+		manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate):
+		return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) { manifestwork.CloseGate(gate, bundle) })
+	case !manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate):
+		return r.openGate(ctx, s.gate, bundle)
 	case !manifestwork.IsClosed(s.gate):
 		return nil
 	}
 	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
 		return err
 	}
-	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !s.runsPayload(bundle) {
+	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted) || !s.runsPayload(bundle) {
 		return nil
 	}
 	if a, err := r.AddOns.ManagedClusterAddOns(s.namespace).Get(s.addon.Name); err != nil || a.ResourceVersion != s.addon.ResourceVersion {
 		return client.IgnoreNotFound(err) // OCM may want another configuration, and an event follows
 	}
-	return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) { delete(gate.Labels, addonv1beta1.AddonLabelKey) })
+	return r.openGate(ctx, s.gate, bundle)
+}
+
+func (r *Reconciler) openGate(ctx context.Context, gate *workv1.ManifestWork, bundle *render.Bundle) error {
+	return r.patchWork(ctx, gate, func(gate *workv1.ManifestWork) { manifestwork.OpenGate(gate, bundle) })
 }
 
 // runsPayload reports whether the cluster runs its payload, which may be another rendering than the bundle.
@@ -57,11 +61,15 @@ func (s *scope) runsPayload(bundle *render.Bundle) bool {
 	return manifestwork.Runs(bundle, s.foundation, s.payloads)
 }
 
-// ensureGateConfigs makes a closed gate name the delivered configuration. OCM reports the first outdated work, in no order: with
-// different configurations OCM would alternately report that the payload is not ready and that the gate has another configuration.
+// ensureGateConfigs makes a closed gate name the delivered configuration, if OCM wants that configuration. OCM reports the first outdated
+// work, in no order: with different configurations OCM would alternately report that the payload is not ready and that the gate has
+// another configuration.
 func (r *Reconciler) ensureGateConfigs(ctx context.Context, s *scope) (written bool, err error) {
 	delivered := manifestwork.Delivered(s.payloads)
-	if s.gate == nil || s.gate.DeletionTimestamp != nil || !manifestwork.IsClosed(s.gate) || delivered == nil || maps.Equal(manifestwork.ConfigsOf(s.gate), delivered) {
+	switch {
+	case s.gate == nil, s.gate.DeletionTimestamp != nil, !manifestwork.IsClosed(s.gate), !manifestwork.IsReported(s.gate):
+		return false, nil
+	case delivered == nil, !maps.Equal(delivered, agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)), maps.Equal(manifestwork.ConfigsOf(s.gate), delivered):
 		return false, nil
 	}
 	return true, r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) {
@@ -95,8 +103,7 @@ func (r *Reconciler) takeOverGate(ctx context.Context, s *scope, bundle *render.
 	return nil
 }
 
-// patchWork changes labels or annotations of a work, and fails when the work has changed since the read. A patched gate makes the
-// work agent write nothing: the manifest of the gate is read-only.
+// patchWork changes a work, and fails when the work has changed since the read.
 func (r *Reconciler) patchWork(ctx context.Context, w *workv1.ManifestWork, change func(*workv1.ManifestWork)) error {
 	_, err := hub.Patch(ctx, r.WorkClient.WorkV1().ManifestWorks(w.Namespace), w, change)
 	return err

@@ -86,9 +86,23 @@ func (h *fakeHub) gated(t *testing.T, hash string, closed bool) *fakeHub {
 	}
 	gate := manifestwork.Gate(b, h.addOn, configs(hash))
 	if !closed {
-		delete(gate.Labels, addonv1beta1.AddonLabelKey)
+		manifestwork.OpenGate(gate, b)
 	}
-	return h.with(gate)
+	return h.with(reportedGate(gate))
+}
+
+// reportedGate adds the agent's report on the ConfigMap of the gate.
+func reportedGate(gate *workv1.ManifestWork) *workv1.ManifestWork {
+	available := metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, ObservedGeneration: gate.Generation}
+	if manifestwork.IsClosed(gate) {
+		available.Status = metav1.ConditionFalse
+	}
+	gate.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: gate.Generation}, available}
+	gate.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Name: gate.Spec.ManifestConfigs[0].ResourceIdentifier.Name},
+		Conditions:   []metav1.Condition{available},
+	}}
+	return gate
 }
 
 func (h *fakeHub) changed(change func(h *fakeHub)) *fakeHub {
@@ -126,7 +140,7 @@ func reportedWorkload(available int64) workv1.ManifestCondition {
 	return m
 }
 
-// ofGate is what a patch of a gate says: the label's value, or the hash that it speaks of.
+// ofGate describes a patch of a gate: the value of the label, the configuration, and the ConfigMap.
 func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 	t.Helper()
 	p, ok := a.(clienttesting.PatchAction)
@@ -138,21 +152,26 @@ func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 			Labels      map[string]*string
 			Annotations map[string]string
 		}
+		Spec workv1.ManifestWorkSpec
 	}
 	if err := json.Unmarshal(p.GetPatch(), &patch); err != nil {
 		t.Fatal(err)
 	}
+	out := ""
 	label, labelled := patch.Metadata.Labels[addonv1beta1.AddonLabelKey]
 	switch {
 	case labelled && label == nil:
-		return " labels: null"
+		out += " labels: null"
 	case labelled:
-		return " labels: " + *label
+		out += " labels: " + *label
 	}
 	for _, hash := range manifestwork.ConfigsOf(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: patch.Metadata.Annotations}}) {
-		return " annotations: " + hash
+		out += " annotations: " + hash
 	}
-	return ""
+	for _, c := range patch.Spec.ManifestConfigs {
+		out += " refers: " + c.ResourceIdentifier.Name
+	}
+	return out
 }
 
 func TestGate(t *testing.T) {
@@ -162,8 +181,9 @@ func TestGate(t *testing.T) {
 		update = "update manifestworks/knative-serving-gate"
 		remove = "delete manifestworks/knative-serving-gate"
 		// What is patched.
-		closes = "patch manifestworks/knative-serving-gate labels: knative-serving"
-		opens  = "patch manifestworks/knative-serving-gate labels: null"
+		closes = "patch manifestworks/knative-serving-gate labels: knative-serving refers: knative-serving-gate"
+		refers = "patch manifestworks/knative-serving-gate refers: "
+		opens  = "patch manifestworks/knative-serving-gate labels: null refers: kube-root-ca.crt"
 		speaks = "patch manifestworks/knative-serving-gate annotations: h1"
 	)
 	for name, tc := range map[string]struct {
@@ -194,6 +214,51 @@ func TestGate(t *testing.T) {
 		"something else was delivered": {
 			reason: "OCM would say one thing of the gate and another one of the payload, in turns.",
 			hub:    delivered(t, 0).gated(t, "h0", true), want: []string{status, speaks},
+		},
+		"something else was delivered before the agent has reported on the gate": {
+			reason: "The agent may still report the ConfigMap of the open gate, and OCM would take the cluster for complete.",
+			hub: delivered(t, 1).gated(t, "h0", true).changed(func(h *fakeHub) {
+				h.works[2].Generation = 2
+			}),
+			want: []string{status},
+		},
+		"the agent has reported on the open gate under the generation of the closed gate": {
+			reason: "The report is about another ConfigMap.",
+			hub: delivered(t, 1).gated(t, "h1", false).changed(func(h *fakeHub) {
+				b, _ := rolling()
+				manifestwork.CloseGate(h.works[2], b)
+			}),
+			want: []string{status},
+		},
+		"closed, and the configuration is not named yet": {
+			reason: "OCM compares the configuration.",
+			hub: delivered(t, 0).gated(t, "h1", true).changed(func(h *fakeHub) {
+				h.works[2].Annotations = nil
+			}),
+			want: []string{status, speaks},
+		},
+		"closed without the configuration, and it runs": {
+			reason: "An open gate names what it was opened for.",
+			hub: delivered(t, 1).gated(t, "h1", false).changed(func(h *fakeHub) {
+				b, _ := rolling()
+				manifestwork.CloseGate(h.works[2], b)
+				reportedGate(h.works[2])
+			}),
+			want: []string{status, speaks},
+		},
+		"opened by an earlier manager": {
+			reason: "A gate at rest is Available.",
+			hub: delivered(t, 1).gated(t, "h1", true).changed(func(h *fakeHub) {
+				delete(h.works[2].Labels, addonv1beta1.AddonLabelKey)
+			}),
+			want: []string{status, refers + "kube-root-ca.crt"},
+		},
+		"the spec of a closed gate was changed": {
+			reason: "OCM would go by the payload alone.",
+			hub: delivered(t, 0).gated(t, "h1", false).changed(func(h *fakeHub) {
+				h.works[2].Labels[addonv1beta1.AddonLabelKey] = "knative-serving"
+			}),
+			want: []string{status, refers + "knative-serving-gate"},
 		},
 		"something else was delivered, and it runs": {
 			reason: "It speaks of it first.", hub: delivered(t, 1).gated(t, "h0", true), want: []string{status, speaks},

@@ -22,17 +22,18 @@ import (
 )
 
 // OCM counts a cluster as complete when all works with the add-on's label have the desired configuration and are Applied
-// and Available, whatever the state of the pods. Therefore each add-on has another work, the gate, which never is
-// Available. A gate with the label is closed: OCM waits. A gate without the label is open. docs/design/0006-waves.md has
-// the reasons.
+// and Available, whatever the state of the pods. Therefore each add-on has another work, the gate. A closed gate has the label, and
+// refers to a ConfigMap that nobody creates, so that the gate is not Available: OCM waits. An open gate has no label, and refers to a
+// ConfigMap that every namespace has, so that the gate is Available. docs/design/0006-waves.md has the reasons.
 
-// GateName returns the name of the component's gate in the cluster's namespace.
+// rootCertificates is the ConfigMap that kube-controller-manager writes into every namespace, and restores.
+const rootCertificates = "kube-root-ca.crt"
+
+// GateName returns the name of the component's gate in the cluster's namespace, and of the ConfigMap that never exists.
 func GateName(c api.Component) string { return c.AddOnName() + "-gate" }
 
-// Gate returns a closed gate for the configurations. The add-on owns the gate. The agent creates no object for the gate:
-// the agent only looks for a ConfigMap that never exists.
+// Gate returns a closed gate for the configurations. The add-on owns the gate. The agent creates no object for the gate.
 func Gate(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn, configs map[string]string) *workv1.ManifestWork {
-	never := configMap(b.Namespace, GateName(b.Component), map[string]any{"about": "Rollouts of Open Cluster Management wait as long as this ConfigMap does not exist."})
 	return &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: GateName(b.Component), Namespace: addon.Namespace,
@@ -40,18 +41,72 @@ func Gate(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn, configs map
 			Annotations:     map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: ConfigsText(configs)},
 			OwnerReferences: ownedBy(addon),
 		},
-		Spec: workv1.ManifestWorkSpec{
-			Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: encodeJSON(never)}}}},
-			ManifestConfigs: []workv1.ManifestConfigOption{{
-				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: b.Namespace, Name: GateName(b.Component)},
-				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}, FeedbackScrapeType: workv1.FeedbackPollType,
-			}},
-		},
+		Spec: referenceSpec(b.Namespace, GateName(b.Component)),
 	}
+}
+
+// CloseGate makes OCM wait for the gate. A closed gate names no configuration before the agent has reported that the ConfigMap does
+// not exist ([IsReported]): the agent may report the ConfigMap of the open gate under the generation of the closed gate.
+func CloseGate(gate *workv1.ManifestWork, b *render.Bundle) {
+	metav1.SetMetaDataLabel(&gate.ObjectMeta, addonv1beta1.AddonLabelKey, b.Component.AddOnName())
+	delete(gate.Annotations, workv1.ManifestConfigSpecHashAnnotationKey)
+	refer(gate, b.Namespace, GateName(b.Component))
+}
+
+// OpenGate makes OCM go by the payloads alone, and the gate Available.
+func OpenGate(gate *workv1.ManifestWork, b *render.Bundle) {
+	delete(gate.Labels, addonv1beta1.AddonLabelKey)
+	refer(gate, b.Namespace, rootCertificates)
 }
 
 // IsClosed reports whether OCM waits for the gate.
 func IsClosed(gate *workv1.ManifestWork) bool { return gate.Labels[addonv1beta1.AddonLabelKey] != "" }
+
+// HasGateReference reports whether a closed gate refers to the ConfigMap that never exists, and an open gate to the ConfigMap that
+// always exists. Open gates of earlier managers refer to the former.
+func HasGateReference(gate *workv1.ManifestWork) bool {
+	if IsClosed(gate) {
+		return referredName(gate) == gate.Name
+	}
+	return referredName(gate) == rootCertificates
+}
+
+// IsReported reports whether the agent has looked for the ConfigMap of the gate, and has reported on the present generation.
+func IsReported(gate *workv1.ManifestWork) bool {
+	for _, condition := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
+		if c := apimeta.FindStatusCondition(gate.Status.Conditions, condition); c == nil || c.ObservedGeneration != gate.Generation {
+			return false
+		}
+	}
+	return slices.ContainsFunc(gate.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
+		return m.ResourceMeta.Name == referredName(gate) && apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) != nil
+	})
+}
+
+// refer changes the ConfigMap that the gate refers to.
+func refer(gate *workv1.ManifestWork, namespace, name string) {
+	spec := referenceSpec(namespace, name)
+	gate.Spec.Workload, gate.Spec.ManifestConfigs = spec.Workload, spec.ManifestConfigs
+}
+
+// referenceSpec returns a work that the agent only reads: a ConfigMap that the agent neither writes nor deletes.
+func referenceSpec(namespace, name string) workv1.ManifestWorkSpec {
+	return workv1.ManifestWorkSpec{
+		Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: encodeJSON(configMap(namespace, name, nil))}}}},
+		ManifestConfigs: []workv1.ManifestConfigOption{{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: namespace, Name: name},
+			UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}, FeedbackScrapeType: workv1.FeedbackPollType,
+		}},
+	}
+}
+
+// referredName returns the name of the ConfigMap that the gate refers to; empty for another spec.
+func referredName(gate *workv1.ManifestWork) string {
+	if len(gate.Spec.ManifestConfigs) != 1 {
+		return ""
+	}
+	return gate.Spec.ManifestConfigs[0].ResourceIdentifier.Name
+}
 
 // ConfigsOf returns the configurations of a payload or a gate with their hashes: addon-framework writes the configurations
 // into payloads, and OCM compares them. The result is nil when the annotation is missing or unreadable.
@@ -97,10 +152,13 @@ func markName(b *render.Bundle) string {
 
 func markPrefix(c api.Component) string { return c.AddOnName() + "-bundle-" }
 
+// configMap returns a ConfigMap; data may be nil.
 func configMap(namespace, name string, data map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name}, "data": data,
-	}}
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name}}
+	if data != nil {
+		object["data"] = data
+	}
+	return &unstructured.Unstructured{Object: object}
 }
 
 func encodeJSON(u *unstructured.Unstructured) []byte {

@@ -17,7 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-// TestGate holds what makes OCM wait: the label, and an object that the agent looks for and does not bring.
+// TestGate holds the two states of a gate: OCM waits for a labelled gate, whose ConfigMap does not exist, and a gate at rest is Available.
 func TestGate(t *testing.T) {
 	b, configs := bundle(t), map[string]string{"knativeservings.operator.knative.dev/fleet/default": "h1"}
 	addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving", Namespace: "cluster1", UID: "u1"}}
@@ -43,9 +43,19 @@ func TestGate(t *testing.T) {
 	if !same || gate.Spec.ManifestConfigs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly || len(gate.Spec.Workload.Manifests) != 1 {
 		t.Errorf("the agent would bring %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
 	}
-	delete(gate.Labels, addonv1beta1.AddonLabelKey)
-	if IsClosed(gate) {
-		t.Error("it does not open")
+	OpenGate(gate, b)
+	if IsClosed(gate) || !HasGateReference(gate) {
+		t.Error("the gate does not open")
+	}
+	if name := referredName(gate); name != rootCertificates {
+		t.Errorf("an open gate refers to ConfigMap %q, which no namespace has: the work would never be Available", name)
+	}
+	if gate.Spec.ManifestConfigs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly {
+		t.Error("the agent would write the ConfigMap")
+	}
+	CloseGate(gate, b)
+	if !IsClosed(gate) || !HasGateReference(gate) || ConfigsOf(gate) != nil {
+		t.Errorf("a gate that closes refers to %q and names configurations %v", referredName(gate), ConfigsOf(gate))
 	}
 }
 

@@ -41,8 +41,11 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	return status, nil
 }
 
+// rootCertificates is a ConfigMap that every namespace of a cluster has.
+const rootCertificates = "kube-root-ca.crt"
+
 // seenStatus returns the status that a work agent reports for an applied work after the agent has read the objects. All workloads
-// are rolled out, and all Jobs have finished. Objects that the work only refers to do not exist.
+// are rolled out, and all Jobs have finished. Of the objects that the work only refers to, only rootCertificates exist.
 func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := w.DeepCopy().Status
 	available := metav1.Condition{
@@ -52,7 +55,7 @@ func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	for i := range status.ResourceStatus.Manifests {
 		m := &status.ResourceStatus.Manifests[i]
 		feedback, rules, brings := optionsOf(w, m.ResourceMeta)
-		if !brings {
+		if !brings && m.ResourceMeta.Name != rootCertificates {
 			apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
 				Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable", Message: "Resource is not available",
 			})

@@ -77,9 +77,11 @@ func TestAgentAnswers(t *testing.T) {
 	holdsNext(t, w, releaseFinalizer, 0)
 }
 
-// TestAgentNeverFindsGate holds that what a gate refers to is missing, and that a second look finds nothing new.
+// TestAgentNeverFindsGate holds that the ConfigMap of a closed gate is missing, that a second look finds nothing new, and that the
+// ConfigMap of an open gate exists.
 func TestAgentNeverFindsGate(t *testing.T) {
-	w := manifestwork.Gate(&render.Bundle{Component: api.Serving, Namespace: "knative-serving"}, &addonv1beta1.ManagedClusterAddOn{}, nil)
+	bundle := &render.Bundle{Component: api.Serving, Namespace: "knative-serving"}
+	w := manifestwork.Gate(bundle, &addonv1beta1.ManagedClusterAddOn{}, nil)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
 		var err error
@@ -97,6 +99,15 @@ func TestAgentNeverFindsGate(t *testing.T) {
 	}
 	if !apimeta.IsStatusConditionFalse(w.Status.Conditions, workv1.WorkAvailable) {
 		t.Errorf("conditions are %+v", w.Status.Conditions)
+	}
+	manifestwork.OpenGate(w, bundle)
+	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
+		if w.Status, err = status(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) {
+		t.Errorf("conditions of an open gate are %+v", w.Status.Conditions)
 	}
 }
 

@@ -157,6 +157,8 @@ func TestRunAsReported(t *testing.T) {
 			expectViolation(t, RunAsReported(&Installation{Name: "k", Cluster: "c1", Generation: 3, Observed: tc.observed, Workloads: tc.workloads}), tc.want)
 		})
 	}
+	alarm := &Installation{Name: "k", Workloads: []Workload{runs}, FalseConditions: []string{"ManifestWork c1/gate: Available"}}
+	expectViolation(t, RunAsReported(alarm), "a condition is False: ManifestWork c1/gate: Available")
 }
 
 func TestServeAll(t *testing.T) {

@@ -73,12 +73,18 @@ type Installation struct {
 	Cluster              string
 	Generation, Observed int64
 	Workloads            []Workload
+	// FalseConditions are the conditions of ManifestWorks that are False, such as "ManifestWork a/b: Available"; empty while a rollout waits
+	// for the cluster.
+	FalseConditions []string
 }
 
 // RunAsReported is invariant I3 at the end of a story: an installation that is reported to work has workloads, and all of them run
-// their spec.
+// their spec. No condition of its ManifestWorks is False.
 func RunAsReported(i *Installation) []string {
 	var out []string
+	for _, condition := range i.FalseConditions {
+		out = append(out, fmt.Sprintf("%s is Available, and a condition is False: %s", i.Name, condition))
+	}
 	if i.Generation != i.Observed {
 		out = append(out, fmt.Sprintf("%s is Ready for generation %d, and has generation %d", i.Name, i.Observed, i.Generation))
 	}

@@ -6,7 +6,9 @@ package manifests
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -22,17 +24,40 @@ func WorkAgentRoleName(c api.Component) string {
 	return api.Prefix[:len(api.Prefix)-1] + ":work:" + string(c)
 }
 
+// roleKey identifies a ClusterRole of WorkAgentRole.
+type roleKey struct {
+	component api.Component
+	hub       types.UID
+}
+
+// workAgentRoles keeps the ClusterRoles by roleKey: each pass of a controller needs a ClusterRole, and a process has one hub.
+var workAgentRoles sync.Map
+
 // WorkAgentRole returns the ClusterRole, as JSON, that lets OCM's work agent install and remove the component: OCM
 // aggregates every ClusterRole with the role's label into the role of the agent. An annotation names the hub unless hub is
-// empty.
+// empty. Callers share the result, and must not change the bytes.
 func WorkAgentRole(c api.Component, hub types.UID) ([]byte, error) {
+	if kept, ok := workAgentRoles.Load(roleKey{c, hub}); ok {
+		if role, ok := kept.([]byte); ok {
+			return role, nil
+		}
+	}
+	role, err := encodeWorkAgentRole(c, hub)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the work agent's role: %w", err)
+	}
+	workAgentRoles.Store(roleKey{c, hub}, role)
+	return role, nil
+}
+
+func encodeWorkAgentRole(c api.Component, hub types.UID) ([]byte, error) {
 	var role map[string]any
 	if err := yaml.Unmarshal(workAgentRole, &role); err != nil {
-		return nil, fmt.Errorf("cannot read the work agent's role: %w", err)
+		return nil, err
 	}
 	metadata, ok := role["metadata"].(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("cannot read the work agent's role: it has no metadata")
+		return nil, errors.New("it has no metadata")
 	}
 	metadata["name"] = WorkAgentRoleName(c)
 	if hub != "" {

@@ -63,19 +63,13 @@ func ReportsVersion(c api.Component, payload *workv1.ManifestWork, version strin
 // observedVersion returns the version in the bundle's mark of a payload; empty when the payload has no mark, or when the agent
 // has not observed the mark since the last application.
 func observedVersion(c api.Component, payload *workv1.ManifestWork) string {
-	objects, err := manifestsOf(payload)
-	if err != nil {
+	mark := findMark(c, []*workv1.ManifestWork{payload})
+	if mark == nil {
 		return ""
 	}
-	for _, o := range objects {
-		if !isBundleMark(c, o) {
-			continue
-		}
-		if m := findManifest(payload, o); m == nil || apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) == nil {
-			return ""
-		}
-		version, _, _ := unstructured.NestedString(o.Object, "data", "version")
-		return version
+	if m := findManifest(payload, mark); m == nil || apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) == nil {
+		return ""
 	}
-	return ""
+	version, _, _ := unstructured.NestedString(mark.Object, "data", "version")
+	return version
 }

@@ -132,6 +132,8 @@ func maskSecret(id render.ObjectID, before, after map[string]any) {
 		return
 	}
 	for _, field := range []string{"data", "stringData"} {
+		maskInvalid(before, field)
+		maskInvalid(after, field)
 		old, _ := before[field].(map[string]any)
 		wanted, _ := after[field].(map[string]any)
 		masked := map[string]any{}
@@ -145,6 +147,13 @@ func maskSecret(id render.ObjectID, before, after map[string]any) {
 			after[field] = masked
 		}
 		maskBefore(before, field, masked)
+	}
+}
+
+// maskInvalid masks a field that is no map. Only a ManifestWork can hold such a Secret, because no API server accepts the Secret.
+func maskInvalid(secret map[string]any, field string) {
+	if _, isMap := secret[field].(map[string]any); !isMap && secret[field] != nil {
+		secret[field] = "***"
 	}
 }
 

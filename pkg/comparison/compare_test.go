@@ -408,6 +408,13 @@ func TestInvalidSecret(t *testing.T) {
 	if err != nil || len(changes) != 1 || strings.Contains(changes[0].Diff, "swordfish") || !strings.Contains(changes[0].Diff, "*** (after)") {
 		t.Errorf("changes are %v, error %v", changes, err)
 	}
+	text := objectSet{}
+	if err := text.add(api.Serving, []byte(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": "hunter", "stringData": ["hunter"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if changes, err = compareObjects(text, set("swordfish")); err != nil || len(changes) != 1 || strings.Contains(changes[0].Diff, "hunter") {
+		t.Errorf("changes of a Secret without a map are %v, error %v", changes, err)
+	}
 }
 
 // TestTextsOfClusters holds that no text of a ManifestWork controls the terminal of the reader.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -269,5 +270,20 @@ func TestTexts(t *testing.T) {
 		if got := scrubText(text); got != withheld {
 			t.Errorf("%q is in the archive as %q", text, got)
 		}
+	}
+}
+
+// TestValues holds which values of an object stay in the archive.
+func TestValues(t *testing.T) {
+	got := scrubValue(map[string]any{
+		"password": int64(1234), "passwords": []any{"hunter2"}, "automountServiceAccountToken": false, "token": nil, "secret": "", "replicas": int64(2),
+		"args": []any{"--password", "hunter2", "--verbose", "-token=hunter2", "--passphrase", int64(1234), "--name", "web"},
+	})
+	want := map[string]any{
+		"password": withheld, "passwords": withheld, "automountServiceAccountToken": false, "token": nil, "secret": "", "replicas": int64(2),
+		"args": []any{"--password", withheld, "--verbose", withheld, "--passphrase", withheld, "--name", "web"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values in the archive (-want +got):\n%s", diff)
 	}
 }

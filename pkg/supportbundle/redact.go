@@ -21,6 +21,8 @@ var (
 	// secretRun matches a long run of characters with a digit that is neither a hash of a spec nor the digest of an image.
 	secretRun = regexp.MustCompile(`[A-Za-z0-9+/=_]{40,}`)
 	hexDigits = regexp.MustCompile(`^[0-9a-f]+$`)
+	// secretFlag matches an argument of a program whose next argument may be a credential.
+	secretFlag = regexp.MustCompile(`^--?[^=\s]+$`)
 )
 
 // scrubText returns the text, or withheld when the text looks like a credential.
@@ -42,11 +44,7 @@ func scrubValue(value any) any {
 	case string:
 		return scrubText(v)
 	case []any:
-		out := make([]any, 0, len(v))
-		for _, item := range v {
-			out = append(out, scrubValue(item))
-		}
-		return out
+		return scrubList(v)
 	case map[string]any:
 		return scrubMap(v)
 	default:
@@ -54,16 +52,28 @@ func scrubValue(value any) any {
 	}
 }
 
+// scrubList scrubs a list. The argument after a flag such as --password is withheld.
+func scrubList(items []any) []any {
+	out := make([]any, 0, len(items))
+	afterFlag := false
+	for _, item := range items {
+		if afterFlag && mayBeSecret(item) {
+			item = withheld
+		}
+		text, _ := item.(string)
+		afterFlag = secretFlag.MatchString(text) && secretKey.MatchString(text)
+		out = append(out, scrubValue(item))
+	}
+	return out
+}
+
 // scrubMap scrubs a map. A map with a name and a value is an environment variable or a customized variable, whose value is withheld.
 func scrubMap(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
 	_, isNamed := fields["name"].(string)
 	for key, value := range fields {
-		text, isText := value.(string)
 		switch {
-		case isText && text != "" && (secretKey.MatchString(key) || isNamed && key == "value"):
-			out[scrubText(key)] = withheld
-		case !isText && secretKey.MatchString(key) && isCollection(value):
+		case mayBeSecret(value) && (secretKey.MatchString(key) || isNamed && key == "value"):
 			out[scrubText(key)] = withheld
 		default:
 			out[scrubText(key)] = scrubValue(value)
@@ -72,12 +82,15 @@ func scrubMap(fields map[string]any) map[string]any {
 	return out
 }
 
-func isCollection(value any) bool {
-	switch value.(type) {
-	case map[string]any, []any:
-		return true
-	default:
+// mayBeSecret reports whether a value under a telling name may be a credential: all values but an empty text, a bool and null.
+func mayBeSecret(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return v != ""
+	case bool, nil:
 		return false
+	default:
+		return true
 	}
 }
 

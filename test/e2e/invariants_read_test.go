@@ -22,6 +22,7 @@ import (
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
@@ -179,7 +180,7 @@ func (s *storyRecord) readInstallation(ctx context.Context, r *report) (*invaria
 	return out, err
 }
 
-// falseConditions returns the conditions of the component's ManifestWorks for a cluster that are False.
+// falseConditions returns the conditions Applied and Available of the component's ManifestWorks for a cluster that are False.
 func (s *storyRecord) falseConditions(ctx context.Context, cluster string, component api.Component) ([]string, error) {
 	client, err := workclient.NewForConfig(s.lab.Hub.Config)
 	if err != nil {
@@ -195,9 +196,9 @@ func (s *storyRecord) falseConditions(ctx context.Context, cluster string, compo
 		if w.Labels[api.FoundationLabel] != string(component) && w.Labels[addonv1beta1.AddonLabelKey] != component.AddOnName() {
 			continue
 		}
-		for _, condition := range w.Status.Conditions {
-			if condition.Status == metav1.ConditionFalse {
-				out = append(out, fmt.Sprintf("ManifestWork %s/%s: %s", cluster, w.Name, condition.Type))
+		for _, condition := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
+			if apimeta.IsStatusConditionFalse(w.Status.Conditions, condition) {
+				out = append(out, fmt.Sprintf("ManifestWork %s/%s: %s", cluster, w.Name, condition))
 			}
 		}
 	}

@@ -79,7 +79,7 @@ type Installation struct {
 }
 
 // RunAsReported is invariant I3 at the end of a story: an installation that is reported to work has workloads, and all of them run
-// their spec. No condition of its ManifestWorks is False.
+// their spec. Its ManifestWorks are Applied and Available.
 func RunAsReported(i *Installation) []string {
 	var out []string
 	for _, condition := range i.FalseConditions {

@@ -60,10 +60,7 @@ func (c *dashboardCommand) runDashboard(cmd *cobra.Command) error {
 	if err := checkLists(failed); installations.IsUnanswered(err) {
 		return err
 	}
-	pages, err := dashboard.New(s.hub, book, clock.RealClock{})
-	if err != nil {
-		return err
-	}
+	pages := dashboard.New(s.hub, book, clock.RealClock{})
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.port))))
 	if err != nil {

@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net"
 	"net/http"
 	"slices"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	g "maragu.dev/gomponents"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -27,12 +26,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/explanation"
 	"open-cluster-management.io/knative-addon/pkg/installations"
 )
-
-//go:embed pages.html
-var pages string
-
-//go:embed style.css
-var style string
 
 // snapshot is the last state of the hub.
 type snapshot struct {
@@ -45,29 +38,22 @@ type snapshot struct {
 
 // Dashboard holds the last state of a hub, and serves the state as pages. A Dashboard is safe for concurrent use.
 type Dashboard struct {
-	hub       *installations.Hub
-	book      *explanation.Book
-	clock     clock.PassiveClock
-	templates *template.Template
-	policy    string
+	hub    *installations.Hub
+	book   *explanation.Book
+	clock  clock.PassiveClock
+	policy string
 
 	mu   sync.Mutex
 	last snapshot
 }
 
 // New returns the dashboard of a hub. book explains reasons.
-func New(hub *installations.Hub, book *explanation.Book, c clock.PassiveClock) (*Dashboard, error) {
+func New(hub *installations.Hub, book *explanation.Book, c clock.PassiveClock) *Dashboard {
 	sum := sha256.Sum256([]byte(style))
-	templates, err := template.New("").Funcs(template.FuncMap{
-		"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // the embedded file
-	}).Parse(pages)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the templates of the pages: %w", err)
-	}
 	return &Dashboard{
-		hub: hub, book: book, clock: c, templates: templates, last: snapshot{hub: hub.Name, at: c.Now()},
+		hub: hub, book: book, clock: c, last: snapshot{hub: hub.Name, at: c.Now()},
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-	}, nil
+	}
 }
 
 // Watch keeps the state until the context ends. failed are shown on every page: the lists that the state lacks.
@@ -139,7 +125,8 @@ func isLoopback(host string) bool {
 }
 
 func (d *Dashboard) serveFleet(w http.ResponseWriter, _ *http.Request) {
-	d.render(w, "fleet", newFleetView(d.state(), d.clock.Now()))
+	view := newFleetView(d.state(), d.clock.Now())
+	writePage(w, renderFleetPage(&view))
 }
 
 // serveCluster shows the objects of one cluster. Only a managed cluster needs a request to the hub.
@@ -169,7 +156,7 @@ func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 		_ = node.Write(&tree) // a buffer takes every write
 	}
 	view.Tree = tree.String()
-	d.render(w, "cluster", view)
+	writePage(w, renderClusterPage(&view))
 }
 
 // serveReason shows the documentation of a reason, and the clusters with the reason.
@@ -185,7 +172,7 @@ func (d *Dashboard) serveReason(w http.ResponseWriter, r *http.Request) {
 			view.Clusters = append(view.Clusters, newCell(&s.all[n], d.clock.Now()))
 		}
 	}
-	d.render(w, "reason", view)
+	writePage(w, renderReasonPage(&view))
 }
 
 func (d *Dashboard) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -196,15 +183,9 @@ func (d *Dashboard) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// render writes a page when the whole page is complete.
-func (d *Dashboard) render(w http.ResponseWriter, name string, view any) {
-	var out bytes.Buffer
-	if err := d.templates.ExecuteTemplate(&out, name, view); err != nil {
-		http.Error(w, "cannot print the page: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
+func writePage(w http.ResponseWriter, page g.Node) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(out.Bytes()) // an error means that the reader is gone
+	_ = page.Render(w) // an error means that the reader is gone
 }
 
 const (

@@ -114,10 +114,7 @@ func newDashboard(t *testing.T, objects installations.Objects) (*Dashboard, *ato
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := New(hub, book, clocktesting.NewFakePassiveClock(now()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := New(hub, book, clocktesting.NewFakePassiveClock(now()))
 	out.setState(objects, nil)
 	return out, requests
 }
@@ -231,17 +228,50 @@ func TestPageOfOneCluster(t *testing.T) {
 	}
 }
 
-// TestHostileTexts holds that texts of clusters and of the address are no HTML.
+// TestHostileTexts holds that texts of clusters and of the address are escaped in elements, in attributes and in queries.
 func TestHostileTexts(t *testing.T) {
-	objects := newObjects(1)
-	setCondition(objects.AddOns[0], api.TargetClusterResolved, metav1.ConditionFalse, "A", "<script>alert(1)</script>")
-	d, _ := newDashboard(t, objects)
-	d.setState(objects, []string{"<img src=x>"})
-	for _, path := range []string{"/", "/cluster?name=cluster-0000", "/reason?name=%3Cscript%3E"} {
-		if page := readPage(t, d, path); strings.Contains(page, "<script>") || strings.Contains(page, "<img") {
-			t.Errorf("%s has HTML of others: %s", path, page)
-		}
+	const hostile = `<script>"&'/?#`
+	const text, query = "&lt;script&gt;&#34;&amp;&#39;/?#", "%3Cscript%3E%22%26%27%2F%3F%23"
+	small, large := newObjects(1), newObjects(maxRows+1)
+	for _, objects := range []installations.Objects{small, large} {
+		objects.AddOns[0].Namespace, objects.Foundations[0].Namespace = hostile, hostile
+		setCondition(objects.AddOns[0], api.TargetClusterResolved, metav1.ConditionFalse, "R"+hostile, "M"+hostile)
 	}
+	clusterLink := `<a href="/cluster?name=` + query + `">` + text + "</a>"
+	reasonLink := `<a href="/reason?name=R` + query + `">R` + text + "</a>"
+	messageCell := `<td class="message">M` + text + "</td>"
+	for name, tc := range map[string]struct {
+		objects installations.Objects
+		path    string
+		want    []string
+	}{
+		"a row of the fleet": {small, "/", []string{clusterLink, reasonLink, messageCell, `<p class="warning">F` + text + "</p>"}},
+		"a square of the fleet": {large, "/", []string{
+			clusterLink, `href="/cluster?name=` + query + `" title="` + text + ", ", ": M" + text + `" aria-label="` + text + ` failed"`,
+		}},
+		"a cluster":        {small, "/cluster?name=" + query, []string{"<title>" + text + "</title>", "<h1>" + text + "</h1>", reasonLink, messageCell, "ManagedClusterAddOn " + text}},
+		"a reason":         {small, "/reason?name=R" + query, []string{"<title>R" + text + "</title>", "<h1>R" + text + "</h1>", clusterLink, messageCell}},
+		"a missing reason": {small, "/reason?name=" + query, []string{"<title>" + text + "</title>", "<h1>" + text + "</h1>"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := newDashboard(t, tc.objects)
+			d.setState(tc.objects, []string{"F" + hostile})
+			page := readPage(t, d, tc.path)
+			if strings.Contains(page, "<script") || strings.Contains(page, hostile) {
+				t.Errorf("%s has HTML of others: %s", tc.path, page)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(page, want) {
+					t.Errorf("%s lacks %q: %s", tc.path, want, page)
+				}
+			}
+		})
+	}
+}
+
+// TestUnknownCluster holds that the dashboard has no page of a cluster without an installation.
+func TestUnknownCluster(t *testing.T) {
+	d, _ := newDashboard(t, newObjects(1))
 	answer := request(t, d, http.MethodGet, "localhost", "/cluster?name=nowhere")
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusNotFound {

@@ -44,8 +44,6 @@ type fleetView struct {
 	Problems              []problemView
 	// Rows is empty for a fleet with more than maxRows clusters.
 	Rows []rowView
-	// Legend has a cell of each state, for the colors of the grids.
-	Legend []cellView
 }
 
 // componentView describes a component on all clusters.
@@ -124,9 +122,6 @@ func newFleetView(s *snapshot, now time.Time) fleetView {
 	}
 	out.Problems = listProblems(s.all, now)
 	out.Rows = listRows(s.all, now)
-	for _, s := range []state{ready, progressing, failed, paused} {
-		out.Legend = append(out.Legend, cellView{State: s})
-	}
 	return out
 }
 
@@ -231,8 +226,8 @@ type reasonView struct {
 
 type reasonRow struct{ Condition, Status, Meaning, Remedy string }
 
-// Title returns the words that a pointer shows over a cell.
-func (c cellView) Title() string {
+// title returns the words that a pointer shows over a cell.
+func (c *cellView) title() string {
 	out := []string{c.Cluster, c.Component, c.Version, c.Reason}
 	if c.Age != "" {
 		out = append(out, "for "+c.Age)

@@ -33,6 +33,37 @@ func TestImportChainsAreShort(t *testing.T) {
 	}
 }
 
+// TestLinkerDropsMethods holds that no package of the program executes templates or brings a server of gRPC: a call of methods by computed
+// names makes the linker keep every exported method, which costs each manager 16 MB of memory (docs/design/0014-libraries.md).
+func TestLinkerDropsMethods(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, ".")
+	text, err := list.Output()
+	if err != nil {
+		t.Fatalf("cannot list the packages: %v", err)
+	}
+	unwanted := []string{"github.com/google/cel-go/cel", "google.golang.org/grpc", "k8s.io/apiserver/pkg/server/egressselector"}
+	templates := []string{"html/template", "text/template"}
+	own := 0
+	for line := range strings.Lines(string(text)) {
+		paths := strings.Fields(line)
+		if slices.Contains(unwanted, paths[0]) {
+			t.Errorf("the program has package %s, which executes templates or is large", paths[0])
+		}
+		if !strings.HasPrefix(paths[0], "open-cluster-management.io/knative-addon/") {
+			continue
+		}
+		own++
+		for _, path := range templates {
+			if slices.Contains(paths[1:], path) {
+				t.Errorf("package %s imports %s", paths[0], path)
+			}
+		}
+	}
+	if own == 0 {
+		t.Error("the list has no package of this module")
+	}
+}
+
 // listOwnImports returns the imports within this module of each package, without tests.
 func listOwnImports(t *testing.T) map[string][]string {
 	t.Helper()

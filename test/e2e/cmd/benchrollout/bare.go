@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +19,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/e2e/harness/played"
 )
 
 // The manager's defaults of --kube-api-qps and --kube-api-burst.
@@ -92,7 +92,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 	size := 0
 	for i := range list.Items {
 		w := &list.Items[i]
-		if !set.has(w) || isGate(w) {
+		if !set.has(w) || harness.IsGate(w) {
 			continue
 		}
 		b.spec.Workload.Manifests = append(b.spec.Workload.Manifests, w.Spec.Workload.Manifests...)
@@ -102,7 +102,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 		}
 	}
 	progress("bare client: %s, %d manifests and %d kB", set.what, len(b.spec.Workload.Manifests), size/1000)
-	return b, b.each(ctx, func(ctx context.Context, cluster string) error {
+	return b, played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
 		_, err := b.client.WorkV1().ManifestWorks(cluster).Create(ctx, &workv1.ManifestWork{
 			ObjectMeta: metav1.ObjectMeta{Name: b.name()}, Spec: b.spec,
 		}, metav1.CreateOptions{})
@@ -111,11 +111,6 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 		}
 		return nil
 	})
-}
-
-// isGate tells that a work is only for OCM to wait for.
-func isGate(w *workv1.ManifestWork) bool {
-	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == manifestwork.GateName(c) })
 }
 
 func (b *bare) name() string { return "bench-" + b.set.name }
@@ -142,12 +137,12 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	written := expect("works of the bare client with the edit", len(b.clusters))
-	defer b.agents.watch(func(w *workv1.ManifestWork) {
+	defer b.agents.AddWatcher(func(w *workv1.ManifestWork) {
 		if w.Name == b.name() && carries(w, b.value) {
 			written.see(w.Namespace)
 		}
 	})()
-	err = b.each(ctx, func(ctx context.Context, cluster string) error {
+	err = played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
 		_, err := b.client.WorkV1().ManifestWorks(cluster).Patch(ctx, b.name(), types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return fmt.Errorf("cannot edit ManifestWork %s/%s: %w", cluster, b.name(), err)
@@ -171,7 +166,7 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 
 // remove deletes the works.
 func (b *bare) remove(ctx context.Context) error {
-	return b.each(ctx, func(ctx context.Context, cluster string) error {
+	return played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
 		if err := b.client.WorkV1().ManifestWorks(cluster).Delete(ctx, b.name(), metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("cannot delete ManifestWork %s/%s: %w", cluster, b.name(), err)
 		}

@@ -153,12 +153,12 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 	value, n := values.next(), len(f.clusters)
 	written, desired, completed := expect("works with the edit", n), expect("add-ons that OCM has told", n), expect("add-ons that have completed", n)
 	f.line = value
-	defer f.agents.watch(func(w *workv1.ManifestWork) {
+	defer f.agents.AddWatcher(func(w *workv1.ManifestWork) {
 		if w.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && carries(w, value) {
 			written.see(w.Namespace)
 		}
 	})()
-	defer f.addOns.watch(func(a *addonv1beta1.ManagedClusterAddOn) {
+	defer f.addOns.AddWatcher(func(a *addonv1beta1.ManagedClusterAddOn) {
 		if d, c := told.changed(a); d {
 			desired.see(a.Namespace)
 			if c {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -19,6 +18,7 @@ import (
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
 
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/e2e/harness/played"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -28,15 +28,14 @@ type fleet struct {
 
 	opts    options
 	configs dynamic.Interface
-	kube    kubernetes.Interface
-	agents  *agents
+	// registration plays the registration agents of the clusters, agents the work agents.
+	registration *played.Clusters
+	agents       *played.Agents
 	// profiles is the address of the manager's profiles.
 	profiles string
-	addOns   watchers[*addonv1beta1.ManagedClusterAddOn]
+	addOns   played.Watchers[*addonv1beta1.ManagedClusterAddOn]
 	// line is what the edited line of the KnativeServing says.
 	line []byte
-	// cut has the clusters that are unreachable.
-	cut *sync.Map
 	// clusters are their names.
 	clusters []string
 }
@@ -47,7 +46,7 @@ func newFleet(ctx context.Context, opts options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{opts: opts, cut: &sync.Map{}}
+	f := &fleet{opts: opts}
 	if err := f.start(ctx, l); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -72,26 +71,30 @@ func (f *fleet) start(ctx context.Context, l *lab.Lab) error {
 	if f.configs, err = dynamic.NewForConfig(l.Hub.Config); err != nil {
 		return fmt.Errorf("cannot create a client for the hub: %w", err)
 	}
-	if f.kube, err = kubernetes.NewForConfig(l.Hub.Config); err != nil {
+	kube, err := kubernetes.NewForConfig(l.Hub.Config)
+	if err != nil {
 		return fmt.Errorf("cannot create a client for the hub: %w", err)
 	}
-	if f.agents, err = startAgents(ctx, f.Works); err != nil {
+	if f.agents, err = played.StartAgents(ctx, f.Works); err != nil {
 		return err
 	}
 	if err := f.watchAddOns(ctx); err != nil {
 		return err
 	}
-	for i := range f.opts.clusters {
-		f.clusters = append(f.clusters, fmt.Sprintf("cluster%03d", i+1))
+	f.registration = &played.Clusters{Client: f.Clusters, Kube: kube, ReportError: func(err error) { progress("%v", err) }}
+	if err := f.registration.JoinHub(ctx, f.opts.clusters); err != nil {
+		return err
 	}
-	return f.join(ctx)
+	f.clusters = f.registration.Names()
+	progress("%d managed clusters have joined", len(f.clusters))
+	return nil
 }
 
 func (f *fleet) watchAddOns(ctx context.Context) error {
 	factory := addoninformers.NewSharedInformerFactory(f.AddOns, 0)
 	changed := func(o any) {
 		if a, ok := o.(*addonv1beta1.ManagedClusterAddOn); ok {
-			f.addOns.tell(a)
+			f.addOns.NotifyWatchers(a)
 		}
 	}
 	_, err := factory.Addon().V1beta1().ManagedClusterAddOns().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -113,7 +116,7 @@ func (f *fleet) calm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		now := min(f.agents.quietFor(), f.addOns.quietFor())
+		now := min(f.agents.QuietFor(), f.addOns.QuietFor())
 		if now >= quiet {
 			return nil
 		}

@@ -30,12 +30,12 @@ func (f *fleet) install(ctx context.Context) ([]row, error) {
 	}
 	works := expect("payloads", len(f.opts.components)*len(f.clusters))
 	available := expect("add-ons that are Available", len(f.opts.components)*len(f.clusters))
-	defer f.agents.watch(func(w *workv1.ManifestWork) {
-		if w.Labels[addonv1beta1.AddonLabelKey] != "" && !isGate(w) {
+	defer f.agents.AddWatcher(func(w *workv1.ManifestWork) {
+		if w.Labels[addonv1beta1.AddonLabelKey] != "" && !harness.IsGate(w) {
 			works.see(w.Namespace + "/" + w.Name)
 		}
 	})()
-	defer f.addOns.watch(func(a *addonv1beta1.ManagedClusterAddOn) {
+	defer f.addOns.AddWatcher(func(a *addonv1beta1.ManagedClusterAddOn) {
 		if apimeta.IsStatusConditionTrue(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable) {
 			available.see(a.Namespace + "/" + a.Name)
 		}

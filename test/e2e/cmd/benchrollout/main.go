@@ -127,7 +127,7 @@ func run(ctx context.Context, opts options) (err error) {
 		more, err = part(ctx)
 		rows = append(rows, more...)
 	}
-	return errors.Join(err, f.agents.err(), report(os.Stdout, rows))
+	return errors.Join(err, f.agents.LastError(), report(os.Stdout, rows))
 }
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }

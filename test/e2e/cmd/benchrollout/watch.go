@@ -5,47 +5,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
-
-// watchers are told of each object that has changed. They must not change it.
-type watchers[T any] struct {
-	mu  sync.Mutex
-	all []*func(T)
-	// last is when an object has changed last.
-	last time.Time
-}
-
-// watch tells f of what changes from now on, until the returned function is called.
-func (w *watchers[T]) watch(f func(T)) (stop func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = append(w.all, &f)
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.all = slices.DeleteFunc(w.all, func(other *func(T)) bool { return other == &f })
-	}
-}
-
-func (w *watchers[T]) tell(o T) {
-	w.mu.Lock()
-	w.last = time.Now()
-	all := slices.Clone(w.all)
-	w.mu.Unlock()
-	for _, f := range all {
-		(*f)(o)
-	}
-}
-
-// quietFor is for how long nothing has changed.
-func (w *watchers[T]) quietFor() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Since(w.last)
-}
 
 // arrivals are the times at which what is waited for was first seen, by its name.
 type arrivals struct {
@@ -97,3 +59,6 @@ func (a *arrivals) wait(ctx context.Context) (time.Duration, error) {
 
 // patience is how long anything may take.
 const patience = 15 * time.Minute
+
+// poll is how often a state is looked at that nothing is measured by.
+const poll = 500 * time.Millisecond

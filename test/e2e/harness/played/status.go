@@ -1,6 +1,6 @@
 // Copyright Contributors to the Open Cluster Management project
 
-package main
+package played
 
 import (
 	"fmt"
@@ -22,11 +22,11 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 		before[m.ResourceMeta] = m
 	}
 	for i, manifest := range w.Spec.Workload.Manifests {
-		object, err := decode(manifest)
+		object, err := decodeManifest(manifest)
 		if err != nil {
 			return status, err
 		}
-		meta := resourceMeta(i, object)
+		meta := buildResourceMeta(i, object)
 		had := before[meta]
 		c := workv1.ManifestCondition{ResourceMeta: meta, Conditions: had.DeepCopy().Conditions, StatusFeedbacks: had.StatusFeedbacks}
 		apimeta.SetStatusCondition(&c.Conditions, metav1.Condition{
@@ -44,9 +44,9 @@ func appliedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 // rootCertificates is a ConfigMap that every namespace of a cluster has.
 const rootCertificates = "kube-root-ca.crt"
 
-// seenStatus returns the status that a work agent reports for an applied work after the agent has read the objects. All workloads
+// observedStatus returns the status that a work agent reports for an applied work after the agent has read the objects. All workloads
 // are rolled out, and all Jobs have finished. Of the objects that the work only refers to, only rootCertificates exist.
-func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
+func observedStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	status := w.DeepCopy().Status
 	available := metav1.Condition{
 		Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
@@ -54,8 +54,8 @@ func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 	}
 	for i := range status.ResourceStatus.Manifests {
 		m := &status.ResourceStatus.Manifests[i]
-		feedback, rules, brings := optionsOf(w, m.ResourceMeta)
-		if !brings && m.ResourceMeta.Name != rootCertificates {
+		options := findOptions(w, m.ResourceMeta)
+		if options.readOnly && m.ResourceMeta.Name != rootCertificates {
 			apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
 				Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable", Message: "Resource is not available",
 			})
@@ -66,25 +66,25 @@ func seenStatus(w *workv1.ManifestWork) (workv1.ManifestWorkStatus, error) {
 			Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, Reason: "ResourceAvailable", Message: "Resource is available",
 		})
 		synced := metav1.Condition{Type: "StatusFeedbackSynced", Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
-		if len(feedback) > 0 {
-			object, err := decode(w.Spec.Workload.Manifests[i])
+		if len(options.feedback) > 0 {
+			object, err := decodeManifest(w.Spec.Workload.Manifests[i])
 			if err != nil {
 				return status, err
 			}
-			rolledOut(object)
-			m.StatusFeedbacks.Values = values(object, feedback)
+			setRolledOut(object)
+			m.StatusFeedbacks.Values = readFeedback(object, options.feedback)
 			synced.Reason = "StatusFeedbackSynced"
 		}
 		apimeta.SetStatusCondition(&m.Conditions, synced)
-		for _, r := range rules {
-			apimeta.SetStatusCondition(&m.Conditions, ruled(r, m.ResourceMeta.Kind, w.Generation))
+		for _, r := range options.rules {
+			apimeta.SetStatusCondition(&m.Conditions, evaluateRule(r, m.ResourceMeta.Kind, w.Generation))
 		}
 	}
 	apimeta.SetStatusCondition(&status.Conditions, available)
 	return status, nil
 }
 
-func decode(manifest workv1.Manifest) (*unstructured.Unstructured, error) {
+func decodeManifest(manifest workv1.Manifest) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(manifest.Raw); err != nil {
 		return nil, fmt.Errorf("cannot read a manifest: %w", err)
@@ -92,7 +92,7 @@ func decode(manifest workv1.Manifest) (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
-func resourceMeta(ordinal int, object *unstructured.Unstructured) workv1.ManifestResourceMeta {
+func buildResourceMeta(ordinal int, object *unstructured.Unstructured) workv1.ManifestResourceMeta {
 	kind := object.GroupVersionKind()
 	resource, _ := apimeta.UnsafeGuessKindToResource(kind)
 	return workv1.ManifestResourceMeta{
@@ -101,35 +101,43 @@ func resourceMeta(ordinal int, object *unstructured.Unstructured) workv1.Manifes
 	}
 }
 
-// optionsOf are the feedback rules and the condition rules for a manifest, of each those of the first entry that matches and
-// has any, and whether the agent writes the object.
-func optionsOf(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) (feedback []workv1.FeedbackRule, rules []workv1.ConditionRule, brings bool) {
-	brings = true
-	for _, c := range w.Spec.ManifestConfigs {
-		id := c.ResourceIdentifier
-		if id.Group != m.Group || id.Resource != m.Resource || !matches(id.Namespace, m.Namespace) || !matches(id.Name, m.Name) {
-			continue
-		}
-		if feedback == nil {
-			feedback = c.FeedbackRules
-		}
-		if rules == nil {
-			rules = c.ConditionRules
-		}
-		if c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly {
-			brings = false
-		}
-	}
-	return feedback, rules, brings
+// manifestOptions are the options of a work for one manifest.
+type manifestOptions struct {
+	feedback []workv1.FeedbackRule
+	rules    []workv1.ConditionRule
+	// readOnly reports that the agent reads the object and does not write the object.
+	readOnly bool
 }
 
-func matches(pattern, name string) bool {
+// findOptions returns the options for a manifest: feedback rules and condition rules are those of the first entry that matches and has
+// such rules.
+func findOptions(w *workv1.ManifestWork, m workv1.ManifestResourceMeta) manifestOptions {
+	var out manifestOptions
+	for _, c := range w.Spec.ManifestConfigs {
+		id := c.ResourceIdentifier
+		if id.Group != m.Group || id.Resource != m.Resource || !matchesPattern(id.Namespace, m.Namespace) || !matchesPattern(id.Name, m.Name) {
+			continue
+		}
+		if out.feedback == nil {
+			out.feedback = c.FeedbackRules
+		}
+		if out.rules == nil {
+			out.rules = c.ConditionRules
+		}
+		if c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly {
+			out.readOnly = true
+		}
+	}
+	return out
+}
+
+func matchesPattern(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
 
-// rolledOut gives a workload the status that it has on its cluster when all of it runs.
-func rolledOut(object *unstructured.Unstructured) {
+// setRolledOut gives a workload the status of a workload whose pods all run.
+func setRolledOut(object *unstructured.Unstructured) {
 	replicas, found, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	if !found || err != nil {
 		replicas = 1
@@ -141,8 +149,8 @@ func rolledOut(object *unstructured.Unstructured) {
 	}
 }
 
-// values are what the rules feed back of an object.
-func values(object *unstructured.Unstructured, rules []workv1.FeedbackRule) []workv1.FeedbackValue {
+// readFeedback returns the values of an object that the rules select.
+func readFeedback(object *unstructured.Unstructured, rules []workv1.FeedbackRule) []workv1.FeedbackValue {
 	var out []workv1.FeedbackValue
 	for _, r := range rules {
 		for _, p := range r.JsonPaths {
@@ -155,8 +163,8 @@ func values(object *unstructured.Unstructured, rules []workv1.FeedbackRule) []wo
 	return out
 }
 
-// ruled is the condition that a rule makes for a manifest of the kind.
-func ruled(r workv1.ConditionRule, kind string, generation int64) metav1.Condition {
+// evaluateRule returns the condition of a rule for a manifest of the kind.
+func evaluateRule(r workv1.ConditionRule, kind string, generation int64) metav1.Condition {
 	c := metav1.Condition{
 		Type: r.Condition, Status: metav1.ConditionFalse, Reason: "ConditionRuleEvaluated", ObservedGeneration: generation,
 		Message: "the rule says so",

@@ -1,6 +1,6 @@
 // Copyright Contributors to the Open Cluster Management project
 
-package main
+package played
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-func TestAgentAnswers(t *testing.T) {
+func TestAgentReportsStatus(t *testing.T) {
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: "payload", Generation: 3}}
 	for _, raw := range []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"config-leader-election"}}`,
@@ -32,9 +32,9 @@ func TestAgentAnswers(t *testing.T) {
 	}
 	w.Spec.ManifestConfigs = manifestwork.PayloadConfigs()
 
-	holdsNext(t, w, adopt, 0)
+	checkNextStep(t, w, adopt, 0)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
-	holdsNext(t, w, apply, applyTime)
+	checkNextStep(t, w, apply, applyTime)
 	var err error
 	if w.Status, err = appliedStatus(w); err != nil {
 		t.Fatal(err)
@@ -42,11 +42,11 @@ func TestAgentAnswers(t *testing.T) {
 	if applied, why := manifestwork.Applied(w); !applied {
 		t.Errorf("the work is not applied: %s", why)
 	}
-	holdsNext(t, w, look, lookTime)
-	if w.Status, err = seenStatus(w); err != nil {
+	checkNextStep(t, w, observe, observeTime)
+	if w.Status, err = observedStatus(w); err != nil {
 		t.Fatal(err)
 	}
-	holdsNext(t, w, idle, -1)
+	checkNextStep(t, w, idle, -1)
 	for name, done := range manifestwork.RolledOut(w) {
 		if !done {
 			t.Errorf("%v is not rolled out", name)
@@ -72,36 +72,36 @@ func TestAgentAnswers(t *testing.T) {
 	}
 
 	w.Generation++
-	holdsNext(t, w, apply, applyTime)
+	checkNextStep(t, w, apply, applyTime)
 	w.DeletionTimestamp = &metav1.Time{}
-	holdsNext(t, w, releaseFinalizer, 0)
+	checkNextStep(t, w, releaseFinalizer, 0)
 }
 
-// TestAgentNeverFindsGate holds that the ConfigMap of a closed gate is missing, that a second look finds nothing new, and that the
+// TestAgentNeverFindsGate holds that the ConfigMap of a closed gate is missing, that a second observation finds nothing new, and that the
 // ConfigMap of an open gate exists.
 func TestAgentNeverFindsGate(t *testing.T) {
 	bundle := &render.Bundle{Component: api.Serving, Namespace: "knative-serving"}
 	w := manifestwork.Gate(bundle, &addonv1beta1.ManagedClusterAddOn{}, nil)
 	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
-	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
+	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, observedStatus} {
 		var err error
 		if w.Status, err = status(w); err != nil {
 			t.Fatal(err)
 		}
-		holdsNext(t, w, look, lookTime)
+		checkNextStep(t, w, observe, observeTime)
 	}
-	again, err := seenStatus(w)
+	again, err := observedStatus(w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !equality.Semantic.DeepEqual(again, w.Status) {
-		t.Errorf("it sees %+v, and then %+v", w.Status, again)
+		t.Errorf("the agent observes %+v, and then %+v", w.Status, again)
 	}
 	if !apimeta.IsStatusConditionFalse(w.Status.Conditions, workv1.WorkAvailable) {
 		t.Errorf("conditions are %+v", w.Status.Conditions)
 	}
 	manifestwork.OpenGate(w, bundle)
-	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, seenStatus} {
+	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, observedStatus} {
 		if w.Status, err = status(w); err != nil {
 			t.Fatal(err)
 		}
@@ -111,9 +111,9 @@ func TestAgentNeverFindsGate(t *testing.T) {
 	}
 }
 
-func holdsNext(t *testing.T, w *workv1.ManifestWork, want step, wantAfter time.Duration) {
+func checkNextStep(t *testing.T, w *workv1.ManifestWork, want step, wantAfter time.Duration) {
 	t.Helper()
-	if s, after := next(w); s != want || after != wantAfter {
-		t.Errorf("next is %d after %s, want %d after %s", s, after, want, wantAfter)
+	if s, after := nextStep(w); s != want || after != wantAfter {
+		t.Errorf("the next step is %d after %s, want %d after %s", s, after, want, wantAfter)
 	}
 }

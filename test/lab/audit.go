@@ -157,19 +157,37 @@ type Request struct {
 	Forbidden bool
 }
 
+// TimedRequest is a request with the time at which the API server has received the request.
+type TimedRequest struct {
+	Request
+
+	Received time.Time
+}
+
 // RequestsOf counts what an account of Options.AuditedAccounts has asked of the hub.
 func (l *Lab) RequestsOf(account string) (map[Request]int, error) {
 	count := map[Request]int{}
+	requests, err := l.ListRequestsOf(account)
+	for _, r := range requests {
+		count[r.Request]++
+	}
+	return count, err
+}
+
+// ListRequestsOf lists the requests of an account of Options.AuditedAccounts in the order in which the hub's API server has answered. A
+// watch is in the list once for its begin and once for its end.
+func (l *Lab) ListRequestsOf(account string) ([]TimedRequest, error) {
+	var out []TimedRequest
 	err := l.Hub.audited(func(e auditEvent) {
 		if e.User.Username != accountPrefix+account || e.ObjectRef.Resource == "" {
 			return
 		}
-		count[Request{
+		out = append(out, TimedRequest{Received: e.RequestReceivedTimestamp, Request: Request{
 			Agent: e.UserAgent, Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.resource(),
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid",
-		}]++
+		}})
 	})
-	return count, err
+	return out, err
 }
 
 // Change is a write that an API server has accepted and stored.

@@ -36,7 +36,7 @@ type Options struct {
 	// ServiceAccounts write: see Cluster.Requests and Lab.Writes.
 	AuditLog bool
 	// AuditedAccounts are ServiceAccounts of the hub, as "namespace:name", whose requests of all kinds the hub's API server
-	// records: see Lab.RequestsOf.
+	// records: see Lab.RequestsOf and Lab.ListRequestsOf.
 	AuditedAccounts []string
 	// RecordChanges has every API server record who deletes CRDs, Namespaces and resources of Knative. The API servers of spokes
 	// also record the writes with their Credential and of administrators, and the hub's the content of the Events and statuses that

@@ -31,7 +31,7 @@ func (f *fleet) partitions(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost, err := f.change(ctx, "become unreachable: the hub has noticed the last one", f.registration.CutOff)
+	lost, err := f.change(ctx, "become unreachable: the hub has noticed the last one", f.registration.CutOffCluster)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (f *fleet) change(ctx context.Context, what string, do func(ctx context.Con
 func (f *fleet) restore(ctx context.Context, cluster string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := f.registration.Return(ctx, cluster); err != nil {
+	if err := f.registration.RestoreCluster(ctx, cluster); err != nil {
 		return err
 	}
 	for {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -46,6 +47,9 @@ type Agents struct {
 	// Watchers see every work that changes.
 	Watchers[*workv1.ManifestWork]
 
+	// suspended has the names of the clusters whose agents do nothing.
+	suspended sync.Map
+
 	mu sync.Mutex
 	// lastError is the last error that is no conflict.
 	lastError error
@@ -76,6 +80,24 @@ func StartAgents(ctx context.Context, client workclient.Interface) (*Agents, err
 	}
 	context.AfterFunc(ctx, a.queue.ShutDown)
 	return a, nil
+}
+
+// SuspendAgent makes the agent of a cluster do nothing until ResumeAgent.
+func (a *Agents) SuspendAgent(cluster string) { a.suspended.Store(cluster, true) }
+
+// ResumeAgent makes the agent of a cluster continue with the works as the hub has them now.
+func (a *Agents) ResumeAgent(cluster string) error {
+	a.suspended.Delete(cluster)
+	works, err := a.works.ManifestWorks(cluster).List(labels.Everything())
+	for _, w := range works {
+		a.enqueueStep(w)
+	}
+	return err
+}
+
+func (a *Agents) isSuspended(cluster string) bool {
+	_, suspended := a.suspended.Load(cluster)
+	return suspended
 }
 
 // enqueueStep lets an agent do the next step with a work, after the duration of the step.
@@ -148,6 +170,9 @@ func (a *Agents) runWorker(ctx context.Context) {
 
 // doStep does the next step with a work.
 func (a *Agents) doStep(ctx context.Context, name cache.ObjectName) error {
+	if a.isSuspended(name.Namespace) {
+		return nil
+	}
 	w, err := a.works.ManifestWorks(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -44,7 +44,7 @@ type Clusters struct {
 	ReportError func(error)
 
 	names []string
-	// cutOff has the names of the clusters whose leases nobody renews.
+	// cutOff has the names of the clusters that do not renew their leases.
 	cutOff sync.Map
 }
 
@@ -151,9 +151,9 @@ func (c *Clusters) awaitCluster(ctx context.Context, name string, hasState func(
 	}
 }
 
-// CutOff makes a cluster unreachable: CutOff stops the renewals of the lease, and returns when the hub has tainted the cluster. The lease
+// CutOffCluster makes a cluster unreachable: CutOffCluster stops the renewals of the lease, and returns when the hub has tainted the cluster. The lease
 // becomes short, because with OCM's default the hub waits five minutes.
-func (c *Clusters) CutOff(ctx context.Context, name string) error {
+func (c *Clusters) CutOffCluster(ctx context.Context, name string) error {
 	c.cutOff.Store(name, true)
 	if err := c.setLeaseDuration(ctx, name, time.Second); err != nil {
 		return err
@@ -165,9 +165,9 @@ func (c *Clusters) CutOff(ctx context.Context, name string) error {
 	})
 }
 
-// Return makes a cluster available again: the cluster renews its lease and reports its status as its registration agent would. Return
-// does not wait for the hub.
-func (c *Clusters) Return(ctx context.Context, name string) error {
+// RestoreCluster makes a cluster available again: the cluster renews its lease and reports its status as its registration agent would.
+// RestoreCluster does not wait for the hub.
+func (c *Clusters) RestoreCluster(ctx context.Context, name string) error {
 	c.cutOff.Delete(name)
 	if err := c.renewLease(ctx, name); err != nil {
 		return err

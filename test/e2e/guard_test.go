@@ -120,9 +120,19 @@ func (m team) current(ctx context.Context, c *lab.Cluster) (*addonv1beta1.Manage
 // awaitHandover waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
 func (m team) awaitHandover(t *testing.T, c *lab.Cluster, before installationState) {
 	t.Helper()
-	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, func(ctx context.Context) error {
+	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, m.checkHandover(c, before.AddOn))
+	now := m.readInstallation(t, c)
+	before.AddOn = now.AddOn
+	if diff := cmp.Diff(before, now); diff != "" {
+		t.Errorf("the installation on %s was written to (-before +after):\n%s", c.Name, diff)
+	}
+}
+
+// checkHandover returns a check that the add-on of the cluster is another one than the former, and owns the works.
+func (m team) checkHandover(c *lab.Cluster, former types.UID) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		a, err := m.current(ctx, c)
-		if err != nil || a == nil || a.UID == before.AddOn || a.DeletionTimestamp != nil {
+		if err != nil || a == nil || a.UID == former || a.DeletionTimestamp != nil {
 			return fmt.Errorf("the add-on is %v, error %w", a, err)
 		}
 		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
@@ -135,11 +145,6 @@ func (m team) awaitHandover(t *testing.T, c *lab.Cluster, before installationSta
 			}
 		}
 		return nil
-	})
-	now := m.readInstallation(t, c)
-	before.AddOn = now.AddOn
-	if diff := cmp.Diff(before, now); diff != "" {
-		t.Errorf("the installation on %s was written to (-before +after):\n%s", c.Name, diff)
 	}
 }
 

@@ -216,8 +216,13 @@ func (w *specWatch) see(ctx context.Context, e watch.Event) {
 	}
 }
 
+// hasMarker reports whether a work delivers the changed configuration.
+func hasMarker(w *workv1.ManifestWork) bool {
+	return slices.ContainsFunc(w.Spec.Workload.Manifests, func(m workv1.Manifest) bool { return bytes.Contains(m.Raw, []byte(marker)) })
+}
+
 func (w *specWatch) observePayload(ctx context.Context, o *workv1.ManifestWork) {
-	marked := slices.ContainsFunc(o.Spec.Workload.Manifests, func(m workv1.Manifest) bool { return bytes.Contains(m.Raw, []byte(marker)) })
+	marked := hasMarker(o)
 	cluster, was := o.Namespace, w.payload[o.Namespace]
 	if was == "" && !marked { // the first look
 		w.payload[cluster] = w.before

@@ -30,7 +30,7 @@ import (
 const (
 	// newerKey is an annotation, a label, a finalizer and a key of data that only a newer manager knows.
 	newerKey = api.Prefix + "of-a-newer-manager"
-	// newerField is a field of specs and statuses that only a newer manager knows, and newerCondition a condition of add-ons.
+	// newerField is a field of specs and statuses that only a newer manager knows, and newerCondition a condition of resources and add-ons.
 	newerField, newerCondition = "ofANewerManager", "OfANewerManager"
 	// newerValue is the value of these keys and fields.
 	newerValue = "on"
@@ -58,7 +58,7 @@ func TestNewerManager(t *testing.T) {
 		spec["version"] = "1.22"
 		w.apply(t, api.Serving, w.Name, spec)
 	}
-	n.awaitReady(t)
+	n.awaitReady(t, verdicts{})
 
 	t.Run("an upgrade keeps the content of a newer manager", func(t *testing.T) { n.upgrade(t) })
 	t.Run("a spec with a field of a newer manager is refused", func(t *testing.T) { n.refuseSpec(t) })
@@ -88,11 +88,17 @@ func (n newerManager) extendCRD(t *testing.T) {
 	}
 }
 
-// awaitReady waits until both resources are Ready and nothing more is to be written.
-func (n newerManager) awaitReady(t *testing.T) {
+// besideNewer adds the condition of a newer manager to verdicts.
+func besideNewer(v verdicts) verdicts {
+	v[newerCondition] = "True " + newerCondition
+	return v
+}
+
+// awaitReady waits until both resources have the conditions of Ready resources and nothing more is to be written.
+func (n newerManager) awaitReady(t *testing.T, want verdicts) {
 	t.Helper()
 	for _, w := range n.ways() {
-		w.shows(t, verdicts{})
+		w.shows(t, want)
 	}
 	settled(t, n.Fleet, api.Serving, n.pulled.Cluster)
 	n.checkRest(t)
@@ -178,19 +184,24 @@ func (o newerObject) addNewerContent(t *testing.T) {
 		}
 		return errors.Join(errs...)
 	})
-	switch o.resource {
-	case api.Serving.Resource():
-		o.update(t, func(u *unstructured.Unstructured) error {
-			return unstructured.SetNestedField(u.Object, newerValue, "status", newerField)
-		}, "status")
-	case addOnResource:
-		o.update(t, func(u *unstructured.Unstructured) error {
-			conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
-			return errors.Join(err, unstructured.SetNestedSlice(u.Object, append(conditions, map[string]any{
-				"type": newerCondition, "status": "True", "reason": newerCondition, "message": newerValue, "lastTransitionTime": "2026-01-01T00:00:00Z",
-			}), "status", "conditions"))
-		}, "status")
+	if !o.hasConditions() {
+		return
 	}
+	o.update(t, func(u *unstructured.Unstructured) error {
+		conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+		err = errors.Join(err, unstructured.SetNestedSlice(u.Object, append(conditions, map[string]any{
+			"type": newerCondition, "status": "True", "reason": newerCondition, "message": newerValue, "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}), "status", "conditions"))
+		if o.resource == api.Serving.Resource() {
+			err = errors.Join(err, unstructured.SetNestedField(u.Object, newerValue, "status", newerField))
+		}
+		return err
+	}, "status")
+}
+
+// hasConditions reports whether the manager writes conditions of the object.
+func (o newerObject) hasConditions() bool {
+	return o.resource == api.Serving.Resource() || o.resource == addOnResource
 }
 
 // describeLoss lists the content of a newer manager that the object has lost.
@@ -211,7 +222,7 @@ func (o newerObject) describeLoss(u *unstructured.Unstructured) []string {
 	if !slices.Contains(u.GetFinalizers(), newerKey) {
 		lost = append(lost, "finalizer")
 	}
-	if o.resource == addOnResource && !hasNewerCondition(u) {
+	if o.hasConditions() && !hasNewerCondition(u) {
 		lost = append(lost, "condition "+newerCondition)
 	}
 	return lost
@@ -267,7 +278,7 @@ func (n newerManager) upgrade(t *testing.T) {
 	for _, w := range n.ways() {
 		eventually(t, w.Name+" runs the version", 3*time.Minute, w.spoke.runs("1.23."))
 	}
-	n.awaitReady(t)
+	n.awaitReady(t, besideNewer(verdicts{}))
 	for _, o := range n.objects(t) {
 		eventually(t, "the manager has written "+o.String(), time.Minute, func(ctx context.Context) error { return o.checkWritten(o.read(ctx, t)) })
 	}
@@ -317,14 +328,14 @@ func (n newerManager) refuseSpec(t *testing.T) {
 			}
 		})
 		for _, w := range n.ways() {
-			w.shows(t, unrendered(api.ReasonInvalidSpec), newerField)
+			w.shows(t, besideNewer(unrendered(api.ReasonInvalidSpec)), newerField)
 		}
 		n.awaitRefusedAddOn(t)
 	})
 	for _, w := range n.ways() {
 		w.spec(t, map[string]any{newerField: nil})
 	}
-	n.awaitReady(t)
+	n.awaitReady(t, besideNewer(verdicts{}))
 	n.checkKept(t)
 }
 
@@ -372,5 +383,5 @@ func (n newerManager) refuseItems(t *testing.T) {
 	})
 	replace(unknown, known)
 	eventually(t, "the edit is on "+n.direct.Name, 3*time.Minute, n.direct.checkDeadline(true))
-	n.awaitReady(t)
+	n.awaitReady(t, besideNewer(verdicts{}))
 }

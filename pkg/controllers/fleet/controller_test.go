@@ -15,12 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 )
 
 const (
@@ -376,4 +378,36 @@ func TestAForeignResourceIsNeverRemoved(t *testing.T) {
 		t.Errorf("the resources are %s", got)
 	}
 	h.shows("Ready=True/Ready")
+}
+
+// TestNewerStatus holds that the status keeps a field and a condition that only a newer manager knows, and that neither causes a write.
+func TestNewerStatus(t *testing.T) {
+	newer := map[string]any{
+		"type": "OfANewerManager", "status": "True", "reason": "Newer", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}
+	h := newHub(t, allClusters, newProfile("a"))
+	h.settle()
+	h.changeFleet(func(f *unstructured.Unstructured) {
+		status, _ := f.Object["status"].(map[string]any)
+		conditions, _ := status["conditions"].([]any)
+		status["conditions"] = append(conditions, newer, map[string]any{"type": fleetv1alpha1.RemovalHeld, "status": "True"})
+		status["ofANewerManager"] = "on"
+	})
+	h.settle()
+	h.profiles = append(h.profiles, newProfile("b"))
+	h.settle()
+	fleet, err := h.Get(types.NamespacedName{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _ := fleet.Object["status"].(map[string]any)
+	if diff := cmp.Diff([]any{newer}, hub.ConditionsOfOthers(status["conditions"], conditionTypes())); diff != "" {
+		t.Errorf("conditions of a newer manager (-want +got):\n%s", diff)
+	}
+	if status["ofANewerManager"] != "on" {
+		t.Errorf("the status has lost a field: %v", status)
+	}
+	if held := apimeta.FindStatusCondition(h.status().Conditions, fleetv1alpha1.RemovalHeld); held != nil {
+		t.Errorf("a condition of this manager stays without a reason: %+v", held)
+	}
 }

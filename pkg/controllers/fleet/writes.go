@@ -93,6 +93,7 @@ func (p *pass) writeStatus(ctx context.Context, removals int) (written bool, err
 		p.report.removals = recordRemovals(p.report.removals, removals, p.now)
 	}
 	last := p.fleet.Status
+	last.Conditions = slices.DeleteFunc(slices.Clone(last.Conditions), func(c metav1.Condition) bool { return !slices.Contains(conditionTypes(), c.Type) })
 	now := computeStatus(&p.report, &last, p.now)
 	if equalStatus(&last, &now) {
 		return true, nil
@@ -101,17 +102,41 @@ func (p *pass) writeStatus(ctx context.Context, removals int) (written bool, err
 		p.requeueWithin(wait)
 		return false, nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&now)
-	if err != nil {
-		return false, fmt.Errorf("cannot encode the status of KnativeFleet %q: %w", client.ObjectKeyFromObject(p.fleet), err)
-	}
-	stored, err := hub.Patch(ctx, p.fleetClient(), p.read, func(changed *unstructured.Unstructured) { changed.Object["status"] = fields }, "status")
+	stored, err := p.patchStatus(ctx, &last, &now)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	p.read, p.times.written = stored, p.now
 	p.emitReady(&last, &now)
 	return true, nil
+}
+
+// conditionTypes lists every type of condition that this manager, or an earlier version, writes into a KnativeFleet.
+func conditionTypes() []string { return slices.Collect(maps.Keys(fleetv1alpha1.Reasons())) }
+
+// patchStatus replaces the fields and conditions of last by the fields and conditions of now. Fields and conditions of other writers,
+// such as a newer manager, stay.
+func (p *pass) patchStatus(ctx context.Context, last, now *fleetv1alpha1.KnativeFleetStatus) (*unstructured.Unstructured, error) {
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(last)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the last status of KnativeFleet %q: %w", client.ObjectKeyFromObject(p.fleet), err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(now)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the status of KnativeFleet %q: %w", client.ObjectKeyFromObject(p.fleet), err)
+	}
+	return hub.Patch(ctx, p.fleetClient(), p.read, func(changed *unstructured.Unstructured) {
+		status, ok := changed.Object["status"].(map[string]any)
+		if !ok {
+			status = map[string]any{}
+			changed.Object["status"] = status
+		}
+		conditions, _ := fields["conditions"].([]any)
+		conditions = append(conditions, hub.ConditionsOfOthers(status["conditions"], conditionTypes())...)
+		maps.DeleteFunc(status, func(field string, _ any) bool { _, known := before[field]; return known })
+		maps.Copy(status, fields)
+		status["conditions"] = conditions
+	}, "status")
 }
 
 // emitReady emits an Event when the KnativeFleet becomes Ready, or is not Ready for another reason.

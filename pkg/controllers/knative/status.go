@@ -21,6 +21,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -35,7 +36,13 @@ type resourceStatus struct {
 	Annotations        map[string]string  `json:"annotations,omitempty"`
 }
 
-// readStatus returns the status of a resource.
+// conditionTypes lists every type of condition that this manager, or an earlier version, writes into a resource. A type that is not in
+// the list belongs to another writer, such as a newer manager.
+func conditionTypes() []string {
+	return slices.Concat(api.ConditionTypes(), api.OptionalConditionTypes())
+}
+
+// readStatus returns the status of a resource, without conditions of other writers.
 func readStatus(config *unstructured.Unstructured) (resourceStatus, error) {
 	var out resourceStatus
 	have, _, err := unstructured.NestedMap(config.Object, "status")
@@ -45,6 +52,8 @@ func readStatus(config *unstructured.Unstructured) (resourceStatus, error) {
 	if err != nil {
 		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
 	}
+	known := conditionTypes()
+	out.Conditions = slices.DeleteFunc(out.Conditions, func(c metav1.Condition) bool { return !slices.Contains(known, c.Type) })
 	return out, nil
 }
 
@@ -114,7 +123,10 @@ func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Uns
 			have = map[string]any{}
 			changed.Object["status"] = have
 		}
+		conditions, _ := fields["conditions"].([]any)
+		conditions = append(conditions, hub.ConditionsOfOthers(have["conditions"], conditionTypes())...)
 		maps.Copy(have, fields) // other writers may have written other fields
+		have["conditions"] = conditions
 	}, "status")
 	if err != nil {
 		return client.IgnoreNotFound(err)

@@ -13,6 +13,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
@@ -220,4 +221,69 @@ func TestDeliveredRendering(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNewerConditions holds that every writer of the status keeps a condition whose type only a newer manager knows, with every field,
+// and that such a condition causes no write.
+func TestNewerConditions(t *testing.T) {
+	newer := map[string]any{
+		"type": "OfANewerManager", "status": "True", "reason": "Newer", "message": "m", "severity": "Info", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}
+	stale := map[string]any{"type": api.SettingsEffective, "status": "False", "reason": api.ReasonCheckSettings, "message": "m"}
+	for name, tc := range map[string]struct {
+		options []func(*unstructured.Unstructured)
+		// change makes the manager write the status again.
+		change func(h *fakeHub)
+		want   string
+	}{
+		"an installation": {
+			change: func(h *fakeHub) { h.delivered() }, want: "Ready True Ready",
+		},
+		"a fleet configuration": {
+			options: []func(*unstructured.Unstructured){refersToNothing},
+			change: func(h *fakeHub) {
+				h.changeConfig("self", func(c *unstructured.Unstructured) { c.SetGeneration(c.GetGeneration() + 1) })
+			},
+			want: "Ready True Unused",
+		},
+		"a conflict": {
+			change: func(h *fakeHub) { h.m.Finder.Operator = func() string { return "Deployment" } }, want: "Ready False Conflict",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, serving("self", 100, tc.options...))
+			h.settle("self")
+			h.addConditions("self", newer, stale)
+			h.settle("self")
+			tc.change(h)
+			h.settle("self")
+			if got := h.mustReconcile("self"); len(got) > 0 {
+				t.Errorf("at rest the manager writes %q", got)
+			}
+			if got := h.conditions("self"); len(got) == 0 || got[0] != tc.want {
+				t.Errorf("the conditions are %q, want %q first", got, tc.want)
+			}
+			stored, _, _ := unstructured.NestedSlice(h.config("self").Object, "status", "conditions")
+			if diff := cmp.Diff([]any{newer}, hub.ConditionsOfOthers(stored, conditionTypes())); diff != "" {
+				t.Errorf("conditions of a newer manager (-want +got):\n%s", diff)
+			}
+			if h.findCondition("self", api.SettingsEffective) != nil {
+				t.Errorf("a condition of this manager stays without a reason: %q", h.conditions("self"))
+			}
+		})
+	}
+}
+
+// addConditions appends conditions to the status of a resource as another writer would.
+func (h *fakeHub) addConditions(name string, added ...any) {
+	h.t.Helper()
+	h.changeConfig(name, func(c *unstructured.Unstructured) {
+		conditions, _, err := unstructured.NestedSlice(c.Object, "status", "conditions")
+		if err == nil {
+			err = unstructured.SetNestedSlice(c.Object, append(conditions, added...), "status", "conditions")
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	})
 }

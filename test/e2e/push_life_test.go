@@ -42,6 +42,7 @@ func TestPushLife(t *testing.T) {
 	t.Run("a foreign Knative is unchanged, and later adopted without a restart of pods", func(t *testing.T) { l.adoptInstallation(t) })
 	t.Run("an invalid file of access providers changes nothing and is reported", func(t *testing.T) { l.breakProviderFile(t) })
 	t.Run("a credential is revoked and replaced", func(t *testing.T) { l.revokeCredential(t) })
+	t.Run("a version whose Job has failed cannot be skipped", func(t *testing.T) { l.skipFailedVersion(t) })
 	t.Run("the next leader continues an installation and a removal", func(t *testing.T) { l.changeLeaders(t) })
 	t.Run("a cluster without watches is polled", func(t *testing.T) { l.pollCluster(t) })
 }

@@ -53,8 +53,8 @@ type Fleet struct {
 	// Binary is the file of knative-addon.
 	Binary string
 	chart  string
-	// helmArgs are the arguments of the chart's installation, args are those of the manager.
-	helmArgs, args []string
+	// helmArgs are the arguments of the chart's installation; args and env are the arguments and the environment of the manager.
+	helmArgs, args, env []string
 	// hubProxy stands between the manager and the hub's API server, if it is not nil.
 	hubProxy *faultproxy.Proxy
 	// metrics are the addresses of metrics, by component.
@@ -67,6 +67,8 @@ type Fleet struct {
 type Options struct {
 	// Helm and Manager are further arguments.
 	Helm, Manager []string
+	// Env is added to the environment of the manager, as "NAME=value".
+	Env []string
 	// Trusted are the namespaces whose resources may escalate; none means the namespace of the chart.
 	Trusted []string
 	// LeaderElection lets several managers take turns. A manager that leads ends when the hub does not answer for ten seconds,
@@ -107,7 +109,7 @@ func Prepare(l *lab.Lab, opts Options) (*Fleet, error) {
 		opts.Helm = append(slices.Clone(opts.Helm), "--set", "rendering.trustedNamespaces={"+strings.Join(opts.Trusted, ",")+"}")
 	}
 	f := &Fleet{
-		Lab: l, Binary: binary, chart: filepath.Join(root, "charts", "knative-addon"), hubProxy: opts.HubProxy,
+		Lab: l, Binary: binary, chart: filepath.Join(root, "charts", "knative-addon"), hubProxy: opts.HubProxy, env: opts.Env,
 		args: slices.Concat([]string{fmt.Sprintf("--leader-elect=%t", opts.LeaderElection)}, trustedArgs(opts), opts.Manager),
 	}
 	var errs [3]error
@@ -162,13 +164,20 @@ func Repository() (string, error) {
 // RunManager runs a manager as a component of that name, with further arguments. With leader election, a further one waits
 // for its turn to lead.
 func (f *Fleet) RunManager(ctx context.Context, name string, args ...string) error {
-	return f.run(ctx, program{command: "manager", name: name, account: ManagerAccount, args: append(slices.Clone(f.args), args...)})
+	return f.RunManagerWithEnv(ctx, name, nil, args...)
+}
+
+// RunManagerWithEnv is RunManager with further environment variables, as "NAME=value".
+func (f *Fleet) RunManagerWithEnv(ctx context.Context, name string, env []string, args ...string) error {
+	return f.run(ctx, program{
+		command: "manager", name: name, account: ManagerAccount, args: append(slices.Clone(f.args), args...), env: append(slices.Clone(f.env), env...),
+	})
 }
 
 // program is a command of knative-addon that runs as a component of that name, with the token of a ServiceAccount.
 type program struct {
 	command, name, account string
-	args                   []string
+	args, env              []string
 }
 
 func (f *Fleet) run(ctx context.Context, of program) error {
@@ -190,7 +199,7 @@ func (f *Fleet) run(ctx context.Context, of program) error {
 	}
 	f.metrics[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	f.probes[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: of.name, Path: f.Binary, Dir: f.Dir, Args: append([]string{
+	p, err := f.Run(process.Spec{Name: of.name, Path: f.Binary, Dir: f.Dir, Env: of.env, Args: append([]string{
 		of.command, "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
 		"--health-probe-bind-address=" + f.probes[of.name], "--metrics-bind-address=" + f.metrics[of.name],
 	}, of.args...)})

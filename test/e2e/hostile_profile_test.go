@@ -70,6 +70,7 @@ func TestHostileProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) { h.refused(t, a) })
 	}
 	t.Run("the output of a plugin is not published", func(t *testing.T) { h.runLeakyPlugin(t) })
+	t.Run("a missing plugin is named", func(t *testing.T) { h.runMissingPlugin(t) })
 	t.Run("a verbose log contains no secret", func(t *testing.T) { h.logVerbosely(t) })
 	t.Run("a profile of another cluster is refused", func(t *testing.T) { h.redirectProfile(t) })
 	h.checkNoLeak(t)
@@ -87,7 +88,7 @@ func newHostileProfile(t *testing.T) hostileProfile {
 	h.providers = filepath.Join(dir, "providers.json")
 	h.writeProviderFile(t)
 	inventory := trust.Inventory{
-		Namespace: inventoryNamespace, SecretNamespace: "default", Providers: []string{"secretreader", "leaky"},
+		Namespace: inventoryNamespace, SecretNamespace: "default", Providers: []string{"secretreader", "leaky", "missing"},
 		Servers: []string{strings.TrimPrefix(h.cluster.URL, "https://"), strings.TrimPrefix(h.other.URL, "https://")}, Secrets: []string{"edge-7"},
 	}
 	f := h.install(t, l, inventory)
@@ -181,7 +182,11 @@ func (h *hostileProfile) writeProviders(t *testing.T) {
 		}}
 	}
 	h.writeProviderFile(t, provider("secretreader", "exec "+h.Bin.Path("secretreader")),
-		provider("leaky", "echo 'login as admin / "+printedSecret+" refused' >&2\nexit 3"))
+		provider("leaky", "echo 'login as admin / "+printedSecret+" refused' >&2\nexit 3"),
+		map[string]any{"name": "missing", "execConfig": map[string]any{
+			"apiVersion": "client.authentication.k8s.io/v1", "command": h.missingPlugin(),
+			"args": []any{"--password=" + printedSecret}, "env": []any{map[string]any{"name": "PASSWORD", "value": printedSecret}},
+		}})
 }
 
 // attack is a ClusterProfile of mallory's.
@@ -237,6 +242,32 @@ func (h *hostileProfile) runLeakyPlugin(t *testing.T) {
 	h.apply(t, api.Serving, "leaky", kourier())
 	if message := h.awaitUnresolved(t, api.Serving, "leaky", api.ReasonAccessProviderFailed); !strings.Contains(message, "exit code 3") {
 		t.Errorf("the message does not say how the plugin ended: %s", message)
+	}
+}
+
+// missingPlugin is the file of a plugin that does not exist.
+func (h *hostileProfile) missingPlugin() string {
+	return filepath.Join(filepath.Dir(h.runs), "missing")
+}
+
+// runMissingPlugin has a ClusterProfile name a provider whose plugin does not exist, and whose configuration has a secret.
+func (h *hostileProfile) runMissingPlugin(t *testing.T) {
+	h.publishProfile(t, "missing", h.cluster, "missing", map[string]any{"clusterName": "edge-7"})
+	h.apply(t, api.Serving, "missing", kourier())
+	message := h.awaitUnresolved(t, api.Serving, "missing", api.ReasonAccessProviderFailed)
+	for _, want := range []string{h.missingPlugin(), "does not exist", "execConfig.command"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q is not in: %s", want, message)
+		}
+	}
+	s, err := h.read(t.Context(), api.Serving, "missing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range s.conditions {
+		if name != api.Ready && name != api.TargetClusterResolved && c.Status != metav1.ConditionUnknown {
+			t.Errorf("condition %s is %+v", name, c)
+		}
 	}
 }
 

@@ -27,7 +27,8 @@ const (
 )
 
 // TestIsolation installs on many clusters at a time while others never answer, and the plugin of one never ends. None of
-// them comes back during the test, so that whoever waited for one would not become ready.
+// them comes back during the test, so that whoever waited for one would not become ready. A further cluster is reachable and
+// unreachable in turns.
 func TestIsolation(t *testing.T) {
 	startRestStory(t)
 	if *compareIsolation == 0 {
@@ -51,16 +52,19 @@ func TestIsolation(t *testing.T) {
 type manyClusters struct {
 	push
 	good []*lab.Cluster
+	// unsteady is a cluster that is reachable and unreachable in turns.
+	unsteady *lab.Cluster
 }
 
 func newManyClusters(t *testing.T) manyClusters {
 	t.Helper()
 	l := ownLab(t, lab.Options{})
 	c := manyClusters{push: installDeliveryHub(t, l, harness.Options{})}
-	var err error
-	if c.good, err = l.AddLightSpokes(t.Context(), reachable); err != nil {
+	spokes, err := l.AddLightSpokes(t.Context(), reachable+1)
+	if err != nil {
 		t.Fatal(err)
 	}
+	c.good, c.unsteady = spokes[:reachable], spokes[reachable]
 	sleep := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": []any{"60"}}
 	c.writeProviderFile(t, c.provider("secretreader"), map[string]any{"name": stuck, "execConfig": sleep})
 	for _, g := range c.good {
@@ -73,8 +77,9 @@ func newManyClusters(t *testing.T) manyClusters {
 func (c manyClusters) installAll(t *testing.T, bad bool) time.Duration {
 	t.Helper()
 	var holes []*silentServer
+	var flapping *flappingCluster
 	if bad {
-		holes = c.startSilentServers(t)
+		holes, flapping = c.startSilentServers(t), c.startFlapping(t, c.unsteady)
 	}
 	start := time.Now()
 	for _, g := range c.good {
@@ -95,6 +100,7 @@ func (c manyClusters) installAll(t *testing.T, bad bool) time.Duration {
 		}
 	}
 	c.awaitUnresolved(t, api.Serving, stuck, api.ReasonAccessProviderFailed)
+	flapping.checkReports(t)
 	return took
 }
 

@@ -40,10 +40,17 @@ type hostileInput struct {
 }
 
 // TestHostileRendering: a tenant who may write resources of Knative and nothing else writes all that once stopped the manager, at
-// once. The manager goes on, with little memory; each resource reports the error; and resources of another namespace become Ready.
+// once. The manager goes on, with little memory; each resource reports the error; and resources of another namespace become Ready. Some
+// resources name manifests on a server that is slow, huge, or leads into the network of the hub.
 func TestHostileRendering(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	manifests := startManifestServer(t, l.Hub)
+	f, err := harness.Install(t.Context(), l, manifests.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logManagerOnFailure(t, f)
 	blue := newTeam(t, f, "blue")
 	config, err := f.Tenant(t.Context(), "tenant")
 	if err != nil {
@@ -52,6 +59,7 @@ func TestHostileRendering(t *testing.T) {
 	mallory := tenantTeam(t, f, "tenant", config)
 	before := managerPID(t, f)
 	inputs := hostileInputs()
+	manifests.addInputs(inputs)
 	mallory.writeInputs(t, inputs)
 	blue.apply(t, api.Serving, f.Managed[0].Name, kourier())
 	t.Run("resources of another namespace become Ready", func(t *testing.T) {
@@ -71,6 +79,9 @@ func TestHostileRendering(t *testing.T) {
 		mallory.awaitRefusals(t, inputs)
 		checkMemory(t, f, started)
 	})
+	if n := manifests.connections.Load(); n > 0 {
+		t.Errorf("the manager has connected %d times to an address that is not permitted", n)
+	}
 }
 
 // editServing replaces the spec of a KnativeServing, but for its reference.

@@ -109,7 +109,8 @@ const (
 	// spec: the version, the install namespace and the values of the cluster. A bundle of other inputs is no new rendering.
 	RenderingInputsAnnotation = Prefix + "rendering-inputs"
 	// DeliveredRenderingAnnotation in status.annotations of a KnativeServing or KnativeEventing that is installed without a work agent
-	// names the rendering that the cluster last got completely. The hub has no other record of the objects of such a cluster.
+	// names the rendering that the cluster last got completely. The hub has no other record of the objects of such a cluster. On an
+	// anchor, the annotation names the rendering that was last delivered, completely or in part.
 	DeliveredRenderingAnnotation = Prefix + "delivered-rendering"
 )
 

@@ -40,11 +40,12 @@ func NewAnchor(namespace string) *Anchor {
 	return &Anchor{ConfigMap: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, Items: Items{}}
 }
 
-// Installed returns the versions of Knative on the cluster, and the hash of the delivered spec.
+// Installed returns the versions of Knative on the cluster, and what the last delivery was rendered from.
 func (a *Anchor) Installed() render.Installed {
 	return render.Installed{
 		Delivered: a.Annotations[api.VersionAnnotation], Running: a.Annotations[api.RunningVersionAnnotation],
-		Revision: a.Annotations[api.SpecHashAnnotation],
+		Revision: a.Annotations[api.SpecHashAnnotation], Rendering: a.Annotations[api.DeliveredRenderingAnnotation],
+		Inputs: a.Annotations[api.RenderingInputsAnnotation],
 	}
 }
 
@@ -81,11 +82,13 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 		api.HubAnnotation:          string(owner.Hub),
 		api.VersionAnnotation:      installed.Delivered,
 	})
-	if installed.Running != "" {
-		m.Annotations[api.RunningVersionAnnotation] = installed.Running
-	}
-	if installed.Revision != "" {
-		m.Annotations[api.SpecHashAnnotation] = installed.Revision
+	for key, value := range map[string]string{
+		api.RunningVersionAnnotation: installed.Running, api.SpecHashAnnotation: installed.Revision,
+		api.DeliveredRenderingAnnotation: installed.Rendering, api.RenderingInputsAnnotation: installed.Inputs,
+	} {
+		if value != "" {
+			m.Annotations[key] = value
+		}
 	}
 	return nil
 }

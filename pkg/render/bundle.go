@@ -48,6 +48,12 @@ type Bundle struct {
 	unshared int
 }
 
+// renderingDigits is the number of digits of a bundle's digest that name a rendering.
+const renderingDigits = 12
+
+// RenderingName names the rendering of the bundle.
+func (b *Bundle) RenderingName() string { return fmt.Sprintf("%.*s", renderingDigits, b.Digest) }
+
 // Objects returns foundation and payload in order.
 func (b *Bundle) Objects() []Object {
 	return append(append(make([]Object, 0, len(b.Foundation)+len(b.Payload)), b.Foundation...), b.Payload...)

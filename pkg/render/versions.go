@@ -28,7 +28,7 @@ func (r *Renderer) VersionOf(in *Install) (string, error) {
 	return r.catalog.resolveVersion(in.component, in.SpecVersion(), len(in.componentSpec().GetManifests()) > 0)
 }
 
-// Installed holds the exact versions of a component on a cluster.
+// Installed holds the exact versions of a component on a cluster, and what the last delivery was rendered from.
 type Installed struct {
 	// Delivered is the version whose objects were last delivered, completely or in part; empty without an installation.
 	Delivered string
@@ -37,6 +37,9 @@ type Installed struct {
 	Running string
 	// Revision is the hash of the spec that was last delivered; empty when no record holds the hash.
 	Revision string
+	// Rendering is the RenderingName of the bundle that was last delivered, completely or in part, and Inputs are the Inputs of that
+	// bundle; both are empty when no record holds them.
+	Rendering, Inputs string
 }
 
 // CheckMigration returns an error when a cluster must not go to version to. One migration stays within a major version and

@@ -54,7 +54,9 @@ const (
 // planChanges compares the bundle with the recorded and the cached objects.
 func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) *changePlan {
 	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, missing: map[render.ObjectID]bool{}}
-	p.installed = render.Installed{Delivered: b.Version, Running: i.determineInstalled(a, seen).Running, Revision: a.Installed().Revision}
+	p.installed = render.Installed{
+		Delivered: b.Version, Running: i.determineInstalled(a, seen).Running, Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
+	}
 	if delivered := a.Installed().Delivered; p.installed.Running == "" && delivered != b.Version {
 		p.installed.Running = delivered // a version that was never seen to run counts as the start of the next step
 	}

@@ -4,7 +4,6 @@ package manifestwork
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,13 +19,8 @@ import (
 // A new manager, or other release manifests, may render the same spec differently. The payload on the hub is the rendering that the
 // cluster has, and stays until the turn of the cluster. docs/design/0018-renderings.md has the reasons.
 
-// renderingDigits is the number of digits of a bundle's digest that name a rendering.
-const renderingDigits = 12
-
 // RenderingName names the rendering of a bundle.
-func RenderingName(b *render.Bundle) string {
-	return fmt.Sprintf("%.*s", renderingDigits, b.Digest)
-}
+func RenderingName(b *render.Bundle) string { return b.RenderingName() }
 
 // DeliveredRendering names the rendering of the payloads; empty without a bundle's mark.
 func DeliveredRendering(c api.Component, payloads []*workv1.ManifestWork) string {

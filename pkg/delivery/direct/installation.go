@@ -69,6 +69,10 @@ type SyncOptions struct {
 	Paused bool
 	// Revision is the hash of the spec that the bundle was rendered from, for the record on the cluster.
 	Revision string
+	// InTurn makes another rendering of the spec that was last delivered wait for the turn of the cluster.
+	InTurn bool
+	// Turn names the rendering that the cluster may get.
+	Turn string
 }
 
 // Outcome is the result of a pass.
@@ -79,6 +83,9 @@ type Outcome struct {
 	// repeatedly, so that the repairs of the object slow down.
 	Repaired []string
 	Loop     bool
+	// Held describes the installation of a cluster that waits for its turn to get the bundle; nil for any other cluster. Observation is
+	// then the state of that installation.
+	Held *Held
 	// Pending reports that a paused pass has changes to apply.
 	Pending bool
 	// Retry is the time until the next pass has work without a change on the cluster; 0 without such work.
@@ -155,6 +162,9 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 	seen, err := i.cluster.Views(ctx, a.Items.Places())
 	if err != nil {
 		return Outcome{}, err
+	}
+	if i.awaitsTurn(b, a, options) {
+		return i.keepRendering(ctx, b, a, seen)
 	}
 	p := i.planChanges(b, a, seen)
 	if options.Revision != "" {

@@ -68,13 +68,18 @@ func (i *Installation) ObserveInventory(ctx context.Context, namespace string) (
 		return nil, clustercache.WrapRefusal(err)
 	}
 	i.anchor = a
+	return i.observeItems(a, seen), nil
+}
+
+// observeItems returns the cached state of the applied items of the anchor.
+func (i *Installation) observeItems(a *inventory.Anchor, seen clustercache.Views) *delivery.Kept {
 	kept := &delivery.Kept{}
 	for _, e := range a.Items.Sorted() {
 		if e.Digest != "" {
 			i.observeItem(kept, &e, seen)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // observeItem adds the cached state of an applied workload or Job.

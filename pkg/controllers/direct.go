@@ -44,6 +44,8 @@ type withoutAgent struct {
 	sessions *access.Sessions
 	bundles  *addon.ConfigBundles
 	requests knative.RequestSources
+	// renderings has the reports of the passes over the resources of each component.
+	renderings map[api.Component]*knative.Renderings
 	// changed sends an event to the controller of each component when the file of access providers has changed. A channel has
 	// room for one event, which stands for all changes so far.
 	changed map[api.Component]chan event.GenericEvent
@@ -52,9 +54,10 @@ type withoutAgent struct {
 func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	w := &withoutAgent{
 		bundles:  addon.NewConfigBundles(s.bundles.Source, s.bundles.Renderer, options.RenderDirect, options.Trust),
-		requests: knative.NewRequestSources(), changed: map[api.Component]chan event.GenericEvent{},
+		requests: knative.NewRequestSources(), changed: map[api.Component]chan event.GenericEvent{}, renderings: map[api.Component]*knative.Renderings{},
 	}
 	for _, c := range api.Components() {
+		w.renderings[c] = &knative.Renderings{}
 		w.changed[c] = make(chan event.GenericEvent, 1)
 	}
 	file := access.OpenFile(options.Direct.Providers, access.FileOptions{Changed: func(state access.FileState) {
@@ -114,7 +117,7 @@ func (w *withoutAgent) notifyProviderChange() {
 func (s *setup) newDirectDelivery(c api.Component) *knative.Direct {
 	w := s.withoutAgent
 	return &knative.Direct{
-		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust,
+		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust, Renderings: w.renderings[c],
 		ConfigClient: s.hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 }

@@ -200,7 +200,11 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(),
 		Configs: hub.ConfigListers(), Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Selection: fleets.Selection,
-		Default: renderingRollout, WorkClient: hub.Clients.Works, Events: s.eventRecorder(), Clock: clock.RealClock{},
+		Direct: map[api.Component]rendering.Reports{}, Default: renderingRollout, WorkClient: hub.Clients.Works, ConfigClient: hub.Clients.Configs,
+		Events: s.eventRecorder(), Clock: clock.RealClock{},
+	}
+	for _, c := range api.Components() {
+		renderings.Direct[c] = s.withoutAgent.renderings[c]
 	}
 	return errors.Join(fleets.SetupWithManager(s.mgr, hub), renderings.SetupWithManager(s.mgr, hub))
 }

@@ -29,6 +29,8 @@ type Direct struct {
 	Clusters  Clusters
 	// Trust names the namespaces whose resources may be installed into a namespace that the cluster had before.
 	Trust trust.Policy
+	// Renderings receives the reports of passes. Nil delivers every rendering at once.
+	Renderings *Renderings
 
 	ConfigClient dynamic.Interface
 	Events       events.EventRecorder
@@ -99,6 +101,7 @@ func (d *Direct) Forget(name types.NamespacedName) {
 	d.mu.Lock()
 	delete(d.installations, name)
 	d.mu.Unlock()
+	d.Renderings.forgetReport(name)
 	d.Clusters.Forget(d.Component, name)
 }
 
@@ -126,6 +129,9 @@ func (d *Direct) observeUnreachable(ctx context.Context, config *unstructured.Un
 		if err := d.expectBundle(ctx, config, in, unreachable.Values); err != nil {
 			return Outcome{}, err
 		}
+	}
+	if err := d.describeUnreachableRendering(config, in); err != nil {
+		return Outcome{}, err
 	}
 	return Outcome{Installation: in, RequeueAfter: unreachable.Retry}, nil
 }

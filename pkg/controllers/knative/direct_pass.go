@@ -21,6 +21,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
@@ -35,6 +36,11 @@ type directPass struct {
 	revision string
 	// observed is the observation of the pass.
 	observed *status.Installation
+	// report is the report about the rendering of the cluster, and waiting the message about a cluster that waits for its turn. synced
+	// reports that the pass has compared the cluster with the rendering.
+	report  rollout.Report
+	waiting string
+	synced  bool
 }
 
 // runPass applies the bundle of the resource and describes the result, or the reason for a pass that ended early.
@@ -65,9 +71,13 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: fmt.Sprintf(
 			"%s is slow: %s were not enough, and the rest goes on; see whether a webhook there does not answer", cluster, passTimeout)})
 	}
+	if err == nil {
+		err = p.describeRendering()
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
+	p.Renderings.recordReport(nameOf(config), p.report)
 	p.describeWatchProblem(cluster)
 	return Outcome{Installation: p.observed, RequeueAfter: soonest(retry, p.cluster.NextProbe)}, nil
 }
@@ -93,9 +103,16 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
+	if revision.PausedByResource(p.Component, config) == "" {
+		p.report.Rendering = in.Bundle.RenderingName()
+	}
 	out, err := p.syncBundle(ctx, in.Bundle, p.revision)
 	if err != nil {
 		return 0, err
+	}
+	p.synced = true
+	if p.report.Waits = out.Held != nil; p.report.Waits {
+		return p.observeHeld(out)
 	}
 	in.Observation = out.Observation
 	if out.Pending {
@@ -110,7 +127,7 @@ func (p *directPass) syncBundle(ctx context.Context, bundle *render.Bundle, hash
 	out, err := p.installation.Sync(ctx, bundle, direct.SyncOptions{
 		Adopt: p.resource.Annotations.Permitted[api.AdoptAnnotation] == "true", Paused: revision.PausedByResource(p.Component, config) != "",
 		NewNamespace: bundle.Namespace != p.Component.InstallNamespace() && !p.Trust.Trusts(config.GetNamespace()),
-		Revision:     hash,
+		Revision:     hash, InTurn: p.Renderings != nil, Turn: turnOf(config),
 	})
 	if err != nil {
 		return direct.Outcome{}, err
@@ -140,6 +157,9 @@ func (p *directPass) keepInstallation(ctx context.Context, place addon.Place) (r
 		return 0, err
 	}
 	p.observed.Kept = &delivery.Kept{Workloads: bundle.Workloads, Jobs: bundle.Jobs, Observation: out.Observation}
+	if out.Held != nil { // this manager renders the delivered spec differently too
+		p.observed.Kept = out.Held.Kept
+	}
 	return soonest(out.Retry, p.observed.Kept.Observation.Settle(p.Clock.Now())), nil
 }
 

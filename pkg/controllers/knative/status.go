@@ -84,7 +84,7 @@ func (w *StatusWriter) writeInstallation(
 	}
 	if in.Bundle != nil && apimeta.IsStatusConditionTrue(now.Conditions, api.InstallSucceeded) && in.Observation.Waiting == "" {
 		now.Version = in.Bundle.Version
-		if slices.Contains(config.GetFinalizers(), api.DirectFinalizer) {
+		if in.Bundle.Digest != "" && slices.Contains(config.GetFinalizers(), api.DirectFinalizer) { // a kept rendering has no digest
 			now.Annotations = recordRendering(last.Annotations, in.Bundle)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -39,15 +40,24 @@ type Reconciler struct {
 	Bundles     addon.Bundles
 	Targets     addon.Targets
 	Pauses      addon.Pauses
+	// Direct has the reports on the clusters without a work agent.
+	Direct map[api.Component]Reports
 	// Selection returns the selection of a KnativeFleet. A fleet.Reconciler implements it.
 	Selection func(types.NamespacedName) (*rollout.Selection, error)
 	// Default is the strategy of clusters that no Placement of a ClusterManagementAddOn and no KnativeFleet selects.
-	Default    clusterv1alpha1.RolloutStrategy
-	WorkClient workclient.Interface
-	Events     events.EventRecorder
-	Clock      clock.PassiveClock
+	Default      clusterv1alpha1.RolloutStrategy
+	WorkClient   workclient.Interface
+	ConfigClient dynamic.Interface
+	Events       events.EventRecorder
+	Clock        clock.PassiveClock
 
 	stops stops
+}
+
+// Reports holds the reports of this process on the renderings of clusters without a work agent.
+type Reports interface {
+	// Report returns the last report on a resource; ok is false before the first one.
+	Report(name types.NamespacedName) (report rollout.Report, ok bool)
 }
 
 const (
@@ -62,10 +72,14 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	component := api.Component(req.Name)
 	addOns, waiting, err := r.listAddOns(component)
-	if err != nil || !waiting {
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	rollouts, err := r.gatherRollouts(ctx, component, addOns)
+	configs, directWaiting, err := r.listDirect(component)
+	if err != nil || !waiting && !directWaiting {
+		return reconcile.Result{}, err
+	}
+	rollouts, err := r.gatherRollouts(ctx, component, addOns, configs)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -30,8 +31,12 @@ import (
 type member struct {
 	rollout.Cluster
 
+	// addOn and foundation are those of a cluster with a work agent.
 	addOn      *addonv1beta1.ManagedClusterAddOn
 	foundation *workv1.ManifestWork
+	// component and config are those of a cluster without a work agent; config is nil for any other cluster.
+	component api.Component
+	config    *unstructured.Unstructured
 	// rendering names the rendering that the cluster should get; empty when the cluster takes no part in the rollout.
 	rendering string
 	// immediate reports that an administrator gives the turn at once.
@@ -90,14 +95,15 @@ func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClus
 		}
 		return m, nil
 	}
-	m.Phase, m.Since = phaseOf(a.Status.Conditions, r.Clock.Now())
+	m.Phase, m.Since = phaseOf(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable, r.Clock.Now())
 	return m, nil
 }
 
-// phaseOf returns the phase of a cluster that does not wait. A cluster that never waited takes no part in the rollout.
-func phaseOf(conditions []metav1.Condition, now time.Time) (rollout.Phase, time.Time) {
+// phaseOf returns the phase of a cluster that does not wait. A cluster that never waited takes no part in the rollout. health is the
+// condition that is False when the cluster fails after the rendering ran.
+func phaseOf(conditions []metav1.Condition, health string, now time.Time) (rollout.Phase, time.Time) {
 	c := apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
-	available := apimeta.FindStatusCondition(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
+	available := apimeta.FindStatusCondition(conditions, health)
 	switch {
 	case c == nil:
 		return rollout.Skipped, time.Time{}
@@ -132,9 +138,13 @@ func (r *Reconciler) isClusterAvailable(name string) bool {
 	return err == nil && apimeta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
 }
 
-// giveTurn records on the foundation that the cluster may get its rendering. A restarted manager reads the record.
+// giveTurn records on the foundation, or on the resource of a cluster without a work agent, that the cluster may get its rendering. A
+// restarted manager reads the record.
 func (r *Reconciler) giveTurn(ctx context.Context, m *member) error {
 	log.FromContext(ctx).Info("a cluster gets a new rendering", "cluster", m.Name, "rendering", m.rendering)
+	if m.config != nil {
+		return r.giveDirectTurn(ctx, m)
+	}
 	_, err := hub.Patch(ctx, r.WorkClient.WorkV1().ManifestWorks(m.Name), m.foundation, func(w *workv1.ManifestWork) {
 		metav1.SetMetaDataAnnotation(&w.ObjectMeta, api.RenderingTurnAnnotation, m.rendering)
 	})

@@ -84,7 +84,7 @@ func TestPhaseOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, since := phaseOf(tc.conditions, now)
+			got, since := phaseOf(tc.conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable, now)
 			if got != tc.want || !since.Equal(tc.since) {
 				t.Errorf("the phase is %d since %s, want %d since %s", got, since, tc.want, tc.since)
 			}

@@ -55,18 +55,32 @@ type placement struct {
 }
 
 // gatherRollouts returns the rollouts of the component by key. An add-on belongs to one rollout: that of the KnativeFleet that owns its
-// configuration, else that of the first Placement that selects the cluster, else the default.
-func (r *Reconciler) gatherRollouts(ctx context.Context, component api.Component, addOns []*addonv1beta1.ManagedClusterAddOn) (map[string]*clusterRollout, error) {
+// configuration, else that of the first Placement that selects the cluster, else the default. A resource without a work agent belongs
+// to the rollout of the KnativeFleet that owns the resource, else to the default.
+func (r *Reconciler) gatherRollouts(
+	ctx context.Context, component api.Component, addOns []*addonv1beta1.ManagedClusterAddOn, configs []*unstructured.Unstructured,
+) (map[string]*clusterRollout, error) {
 	g := &gatherer{Reconciler: r, component: component, fleets: map[types.NamespacedName]*rollout.Selection{}}
 	if err := g.readPlacements(); err != nil {
 		return nil, err
 	}
-	out := map[string]*clusterRollout{}
+	var members []*member
 	for _, a := range addOns {
 		m, err := r.readMember(ctx, a)
 		if err != nil {
 			return nil, err
 		}
+		members = append(members, m)
+	}
+	for _, config := range configs {
+		m, err := r.readDirectMember(component, config)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	out := map[string]*clusterRollout{}
+	for _, m := range members {
 		of, err := g.rolloutOf(m)
 		if err != nil {
 			return nil, err
@@ -108,10 +122,14 @@ func (g *gatherer) readPlacements() error {
 
 // rolloutOf returns the rollout of a cluster without members, and sets the group of the cluster and whether the turn comes at once.
 func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
-	m.immediate = isImmediate(m.addOn.Annotations) || g.definition != nil && isImmediate(g.definition.Annotations)
-	config, err := g.readConfig(m.addOn)
-	if err != nil {
-		return nil, err
+	m.immediate = g.definition != nil && isImmediate(g.definition.Annotations)
+	config := m.config
+	if m.addOn != nil {
+		m.immediate = m.immediate || isImmediate(m.addOn.Annotations)
+		var err error
+		if config, err = g.readConfig(m.addOn); err != nil {
+			return nil, err
+		}
 	}
 	if config != nil {
 		m.immediate = m.immediate || isImmediate(config.GetAnnotations())
@@ -121,11 +139,17 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 		}
 		if selection != nil {
 			m.immediate = m.immediate || isImmediate(selection.Annotations)
+			if m.config != nil {
+				m.Name = m.config.GetName() // the KnativeFleet names a child like the cluster
+			}
 			m.Group = selection.Groups[m.Name]
 			return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy}, nil
 		}
 	}
 	for _, p := range g.placements {
+		if m.addOn == nil {
+			break // a Placement selects managed clusters
+		}
 		if group, selected := p.groups[m.Name]; selected {
 			m.Group = group
 			return &clusterRollout{key: p.key, strategy: p.strategy}, nil

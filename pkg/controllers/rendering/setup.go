@@ -9,7 +9,9 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,32 +32,46 @@ const batchDelay = 300 * time.Millisecond
 
 // SetupWithManager makes the manager run the controller. Only a change of condition RenderingCurrent starts a pass.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
-	enqueue := func(q workqueue.TypedRateLimitingInterface[reconcile.Request], before, after client.Object) {
-		if c := conditionOf(after); c != nil && (before == nil || !isSame(c, conditionOf(before))) {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: after.GetName()}}, batchDelay)
-		}
+	b := ctrl.NewControllerManagedBy(mgr).Named("renderings").WithOptions(reconciler.Options(len(api.Components()))).
+		WatchesRawSource(newSource(h.ManagedClusterAddOns().Informer(), client.Object.GetName))
+	for _, c := range api.Components() {
+		b = b.WatchesRawSource(newSource(h.Configs(c).Informer(), func(client.Object) string { return c.AddOnName() }))
 	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("renderings").WithOptions(reconciler.Options(len(api.Components()))).
-		WatchesRawSource(&source.Informer{Informer: h.ManagedClusterAddOns().Informer(), Handler: handler.Funcs{
-			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				enqueue(q, nil, e.Object)
-			},
-			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				enqueue(q, e.ObjectOld, e.ObjectNew)
-			},
-		}}).Complete(reconciler.Wrap(r, reconciler.OfOther))
-	if err != nil {
+	if err := b.Complete(reconciler.Wrap(r, reconciler.OfOther)); err != nil {
 		return fmt.Errorf("cannot set up the controller of renderings: %w", err)
 	}
 	return nil
 }
 
-func conditionOf(o client.Object) *metav1.Condition {
-	a, ok := o.(*addonv1beta1.ManagedClusterAddOn)
-	if !ok {
-		return nil
+// newSource requests a pass over the ClusterManagementAddOn that the function names, when the condition of an object changes.
+func newSource(informer cache.SharedIndexInformer, definitionOf func(client.Object) string) source.Source {
+	enqueue := func(q workqueue.TypedRateLimitingInterface[reconcile.Request], before, after client.Object) {
+		if c := conditionOf(after); c != nil && (before == nil || !isSame(c, conditionOf(before))) {
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: definitionOf(after)}}, batchDelay)
+		}
 	}
-	return apimeta.FindStatusCondition(a.Status.Conditions, api.RenderingCurrent)
+	return &source.Informer{Informer: informer, Handler: handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q, nil, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q, e.ObjectOld, e.ObjectNew)
+		},
+	}}
+}
+
+// conditionOf returns condition RenderingCurrent of an add-on, or of a resource without a work agent; nil for any other object. The
+// add-on of a resource has the condition too.
+func conditionOf(o client.Object) *metav1.Condition {
+	switch o := o.(type) {
+	case *addonv1beta1.ManagedClusterAddOn:
+		return apimeta.FindStatusCondition(o.Status.Conditions, api.RenderingCurrent)
+	case *unstructured.Unstructured:
+		if conditions, err := readConditions(o); err == nil && isDirect(o) {
+			return apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
+		}
+	}
+	return nil
 }
 
 func isSame(a, b *metav1.Condition) bool {

@@ -1,0 +1,115 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package rendering
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// listDirect returns the resources that this manager installs without a work agent, and whether the cluster of a resource waits for its
+// turn.
+func (r *Reconciler) listDirect(component api.Component) (configs []*unstructured.Unstructured, waiting bool, err error) {
+	all, err := r.Configs[component].List(labels.Everything())
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot list %ss: %w", component.Kind(), err)
+	}
+	for _, o := range all {
+		config, ok := o.(*unstructured.Unstructured)
+		if !ok || !isDirect(config) || config.GetDeletionTimestamp() != nil {
+			continue
+		}
+		conditions, err := readConditions(config)
+		if err != nil {
+			return nil, false, err
+		}
+		waiting = waiting || apimeta.IsStatusConditionFalse(conditions, api.RenderingCurrent)
+		configs = append(configs, config)
+	}
+	slices.SortFunc(configs, func(a, b *unstructured.Unstructured) int {
+		return strings.Compare(nameOf(a).String(), nameOf(b).String())
+	})
+	return configs, waiting, nil
+}
+
+// isDirect reports whether this manager installs a resource without a work agent. A resource without a reference belongs to the manager
+// that installs on the hub itself.
+func isDirect(config *unstructured.Unstructured) bool {
+	_, refers := target.ReferenceOf(config)
+	return refers && slices.Contains(config.GetFinalizers(), api.DirectFinalizer)
+}
+
+func nameOf(config *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+}
+
+// readConditions returns the conditions of a KnativeServing or KnativeEventing.
+func readConditions(config *unstructured.Unstructured) ([]metav1.Condition, error) {
+	status, _, err := unstructured.NestedMap(config.Object, "status")
+	var out struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
+	}
+	return out.Conditions, nil
+}
+
+// readDirectMember returns the state of a cluster without a work agent. The report decides whether the cluster waits: the condition may
+// be of the manager before. Until the first report the cluster takes a place among the clusters that make progress, unless the cluster
+// could not be used. Only a cluster that had its turn for the present rendering takes part in the rollout afterwards.
+func (r *Reconciler) readDirectMember(component api.Component, config *unstructured.Unstructured) (*member, error) {
+	m := &member{component: component, config: config, Cluster: rollout.Cluster{Name: nameOf(config).String(), Phase: rollout.Skipped}}
+	conditions, err := readConditions(config)
+	if err != nil {
+		return nil, err
+	}
+	report, known := r.Direct[component].Report(nameOf(config))
+	m.rendering = report.Rendering
+	hadTurn := config.GetAnnotations()[api.RenderingTurnAnnotation] == report.Rendering
+	switch {
+	case !known:
+		if apimeta.IsStatusConditionTrue(conditions, api.TargetClusterResolved) {
+			m.pending, m.Phase, m.Since = true, rollout.Progressing, r.Clock.Now()
+		}
+	case report.Rendering == "": // the manager delivers nothing
+	case report.Waits && !hadTurn:
+		m.Phase = rollout.Waiting
+	case report.Waits: // the turn was given a moment ago
+		m.Phase, m.Since = rollout.Progressing, r.Clock.Now()
+	case hadTurn:
+		m.Phase, m.Since = phaseOf(conditions, api.Ready, r.Clock.Now())
+	}
+	return m, nil
+}
+
+// giveDirectTurn records on the resource that the cluster may get its rendering.
+func (r *Reconciler) giveDirectTurn(ctx context.Context, m *member) error {
+	client := r.ConfigClient.Resource(m.component.Resource()).Namespace(m.config.GetNamespace())
+	_, err := hub.Patch(ctx, client, m.config, func(changed *unstructured.Unstructured) {
+		annotations := changed.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[api.RenderingTurnAnnotation] = m.rendering
+		changed.SetAnnotations(annotations)
+	})
+	return err
+}

@@ -1,0 +1,130 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// TestDirectRenderings replaces the manager of a KnativeFleet, with one managed cluster and two clusters that OCM does not manage, by a
+// manager that renders the same spec differently. A cluster that refuses the rendering stops the rollout, across restarts of the manager.
+func TestDirectRenderings(t *testing.T) {
+	startRestStory(t)
+	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: 2 * time.Second})
+	p := installDeliveryHub(t, l, harness.Options{Manager: []string{"--leader-elect=false"}})
+	p.bind(t)
+	for _, c := range p.Spokes {
+		p.token(t, c.Name, c, c.Credential.Token)
+	}
+	f := knativeFleet{push: p, clusters: []string{p.Managed[0].Name, p.Spokes[0].Name, p.Spokes[1].Name}}
+	if _, err := f.fleets().Create(t.Context(), f.web(kourier()), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.becomesReady(t, 3)
+	f.patchFleet(t, map[string]any{"rolloutStrategy": map[string]any{"type": "Progressive", "progressive": map[string]any{
+		"maxConcurrency": int64(1), "minSuccessTime": "2s", "progressDeadline": "15s", "maxFailures": int64(0),
+	}}})
+
+	t.Run("a cluster that refuses a new rendering stops the cluster after it", func(t *testing.T) { f.stopDirectRendering(t) })
+	t.Run("a waiting cluster is repaired as far as both renderings agree", func(t *testing.T) { f.repairWaiting(t) })
+	t.Run("the rollout continues when the cluster accepts the rendering", func(t *testing.T) { f.continueDirectRendering(t) })
+	t.Run("an annotation of the KnativeFleet gives a rendering to all clusters at once", func(t *testing.T) { f.giveDirectRenderingAtOnce(t) })
+}
+
+// awaitTurn waits until condition RenderingCurrent of the children is as wanted.
+func (f knativeFleet) awaitTurn(t *testing.T, status metav1.ConditionStatus, reason string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		f.becomes(t, api.Serving, name, conditionState{api.RenderingCurrent, status, reason})
+	}
+}
+
+func (f knativeFleet) stopDirectRendering(t *testing.T) {
+	first, refusing, last := f.clusters[0], f.clusters[1], f.clusters[2]
+	f.refuseRendering(t, f.Spokes[0], withoutExample, `{"data":{"_example":"y"}}`)
+	waiting := connect(t, f.Spokes[1])
+	before := specs(t, waiting)
+	for range 2 {
+		f.runManager(t, otherRendering)
+		f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
+		f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
+		f.awaitTurn(t, metav1.ConditionFalse, api.ReasonRenderingWaits, last)
+		f.awaitEvent(t, "RenderingStopped", refusing)
+	}
+	f.ready(t, api.Serving, last)
+	f.becomes(t, api.Serving, refusing, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})
+	if diff := cmp.Diff(before, specs(t, waiting)); diff != "" {
+		t.Errorf("the waiting cluster was written to (-before +after):\n%s", diff)
+	}
+}
+
+// repairWaiting deletes a Deployment, which both renderings have, and a ConfigMap, which the new rendering changes.
+func (f knativeFleet) repairWaiting(t *testing.T) {
+	name, c := f.clusters[2], f.Spokes[1]
+	f.repairDeployment(t, name, c)
+	if err := connect(t, c).kube.CoreV1().ConfigMaps("knative-serving").Delete(t.Context(), "config-gc", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the condition names the ConfigMap", time.Minute, func(ctx context.Context) error {
+		s, err := f.read(ctx, api.Serving, name)
+		if err != nil {
+			return err
+		}
+		if got := s.conditions[api.RenderingCurrent]; got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, "ConfigMap knative-serving/config-gc is gone") {
+			return fmt.Errorf("RenderingCurrent is %+v", got)
+		}
+		return nil
+	})
+}
+
+func (f knativeFleet) continueDirectRendering(t *testing.T) {
+	f.acceptRendering(t, f.Spokes[0])
+	f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, f.clusters...)
+	gc, err := connect(t, f.Spokes[1]).kube.CoreV1().ConfigMaps("knative-serving").Get(t.Context(), "config-gc", metav1.GetOptions{})
+	if err != nil || gc.Data["_example"] == "" {
+		t.Errorf("the ConfigMap of the new rendering is %v, the error %v", gc, err)
+	}
+	f.becomesReady(t, 3)
+}
+
+func (f knativeFleet) giveDirectRenderingAtOnce(t *testing.T) {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.RenderingAnnotation, api.RenderingImmediate)
+	if _, err := f.fleets().Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refusing, last := f.clusters[1], f.clusters[2]
+	before, err := f.read(t.Context(), api.Serving, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.refuseRendering(t, f.Spokes[0], withExample, `{"data":{"_example":null}}`)
+	f.runManager(t)
+	f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
+	eventually(t, last+" runs the other rendering", 3*time.Minute, func(ctx context.Context) error {
+		s, err := f.read(ctx, api.Serving, last)
+		if err != nil {
+			return err
+		}
+		if got := s.conditions[api.RenderingCurrent]; got.Status != metav1.ConditionTrue || got.Message == before.conditions[api.RenderingCurrent].Message {
+			return errors.New(got.Message)
+		}
+		return nil
+	})
+	f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
+	f.acceptRendering(t, f.Spokes[0])
+	f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, f.clusters...)
+	f.becomesReady(t, 3)
+}

@@ -73,8 +73,7 @@ func readConditions(config *unstructured.Unstructured) ([]metav1.Condition, erro
 }
 
 // readDirectMember returns the state of a cluster without a work agent. The report decides whether the cluster waits: the condition may
-// be of the manager before. Until the first report the cluster takes a place among the clusters that make progress, unless the cluster
-// could not be used. Only a cluster that had its turn for the present rendering takes part in the rollout afterwards.
+// be of the manager before. Only a cluster that had its turn for the present rendering takes part in the rollout afterwards.
 func (r *Reconciler) readDirectMember(component api.Component, config *unstructured.Unstructured) (*member, error) {
 	m := &member{component: component, config: config, Cluster: rollout.Cluster{Name: nameOf(config).String(), Phase: rollout.Skipped}}
 	conditions, err := readConditions(config)
@@ -83,10 +82,11 @@ func (r *Reconciler) readDirectMember(component api.Component, config *unstructu
 	}
 	report, known := r.Direct[component].Report(nameOf(config))
 	m.rendering = report.Rendering
-	hadTurn := config.GetAnnotations()[api.RenderingTurnAnnotation] == report.Rendering
+	turn := config.GetAnnotations()[api.RenderingTurnAnnotation]
+	hadTurn := turn == report.Rendering
 	switch {
 	case !known:
-		if apimeta.IsStatusConditionTrue(conditions, api.TargetClusterResolved) {
+		if mayProgress(conditions, turn) {
 			m.pending, m.Phase, m.Since = true, rollout.Progressing, r.Clock.Now()
 		}
 	case report.Rendering == "": // the manager delivers nothing
@@ -98,6 +98,13 @@ func (r *Reconciler) readDirectMember(component api.Component, config *unstructu
 		m.Phase, m.Since = phaseOf(conditions, api.Ready, r.Clock.Now())
 	}
 	return m, nil
+}
+
+// mayProgress reports whether a cluster without a report takes a place among the clusters that make progress: the cluster could be used
+// before, or had a turn, maybe for the present rendering. No pass reports while the Knative Operator of the hub has the resources.
+func mayProgress(conditions []metav1.Condition, turn string) bool {
+	resolved := apimeta.FindStatusCondition(conditions, api.TargetClusterResolved)
+	return resolved != nil && resolved.Reason != api.ReasonConflict && (resolved.Status == metav1.ConditionTrue || turn != "")
 }
 
 // giveDirectTurn records on the resource that the cluster may get its rendering.

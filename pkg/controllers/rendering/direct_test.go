@@ -72,11 +72,15 @@ func TestReadDirectMember(t *testing.T) {
 			conditions: conditions{api.RenderingCurrent: runs, api.TargetClusterResolved: metav1.ConditionTrue}, want: rollout.Progressing, since: now, pending: true,
 		},
 		"before the first pass, an unreachable cluster": {conditions: conditions{api.TargetClusterResolved: metav1.ConditionFalse}, want: rollout.Skipped},
-		"a pause, a fault or an unreachable cluster":    {report: &rollout.Report{}, conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Skipped},
-		"a cluster that waits":                          {report: waiting, conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
-		"a cluster that waits after an earlier turn":    {report: waiting, turn: "r1", conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
-		"the turn was given a moment ago":               {report: waiting, turn: "r2", conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Progressing, since: now},
-		"the rendering is being delivered":              {report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: delivers}, want: rollout.Progressing, since: at},
+		"before the first pass, an unreachable cluster that had a turn": {
+			turn: "r1", conditions: conditions{api.TargetClusterResolved: metav1.ConditionFalse}, want: rollout.Progressing, since: now, pending: true,
+		},
+		"before the first pass, a new resource":      {want: rollout.Skipped},
+		"a pause, a fault or an unreachable cluster": {report: &rollout.Report{}, conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Skipped},
+		"a cluster that waits":                       {report: waiting, conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
+		"a cluster that waits after an earlier turn": {report: waiting, turn: "r1", conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
+		"the turn was given a moment ago":            {report: waiting, turn: "r2", conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Progressing, since: now},
+		"the rendering is being delivered":           {report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: delivers}, want: rollout.Progressing, since: at},
 		"the cluster runs the rendering": {
 			report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: runs, api.Ready: metav1.ConditionTrue}, want: rollout.Succeeded, since: at,
 		},
@@ -294,5 +298,15 @@ func TestDirectEvents(t *testing.T) {
 	}
 	if c := conditionOf(&addonv1beta1.ManagedClusterAddOn{}); c != nil {
 		t.Errorf("the condition of an add-on without one is %+v", c)
+	}
+}
+
+// TestMayProgress holds that a resource of the Knative Operator on the hub takes no place: no pass ever reports on the resource.
+func TestMayProgress(t *testing.T) {
+	for reason, want := range map[string]bool{api.ReasonConflict: false, api.ReasonRemoteClusterStale: true} {
+		resolved := metav1.Condition{Type: api.TargetClusterResolved, Status: metav1.ConditionFalse, Reason: reason}
+		if got := mayProgress([]metav1.Condition{resolved}, "r1"); got != want {
+			t.Errorf("with reason %s the cluster takes a place: %t, want %t", reason, got, want)
+		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -19,12 +21,25 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
+// otherDirectRendering makes a manager render every spec differently in both deliveries: the CRDs keep their descriptions.
+const otherDirectRendering = "--keep-crd-descriptions"
+
+// The CRD that a cluster refuses, or that another client changes.
+const (
+	serviceCRD         = "services.serving.knative.dev"
+	serviceCRDRule     = "apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [" + serviceCRD + "]"
+	withoutDescription = "object.spec.versions.all(v, !has(v.schema.openAPIV3Schema.description))"
+	withDescription    = "object.spec.versions.all(v, has(v.schema.openAPIV3Schema.description))"
+	addDescription     = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "any"}]`
+	removeDescription  = `[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/description"}]`
+)
+
 // TestDirectRenderings replaces the manager of a KnativeFleet, with one managed cluster and two clusters that OCM does not manage, by a
 // manager that renders the same spec differently. A cluster that refuses the rendering stops the rollout, across restarts of the manager.
 func TestDirectRenderings(t *testing.T) {
 	startRestStory(t)
 	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: 2 * time.Second})
-	p := installDeliveryHub(t, l, harness.Options{Manager: []string{"--leader-elect=false"}})
+	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)
 	for _, c := range p.Spokes {
 		p.token(t, c.Name, c, c.Credential.Token)
@@ -35,7 +50,7 @@ func TestDirectRenderings(t *testing.T) {
 	}
 	f.becomesReady(t, 3)
 	f.patchFleet(t, map[string]any{"rolloutStrategy": map[string]any{"type": "Progressive", "progressive": map[string]any{
-		"maxConcurrency": int64(1), "minSuccessTime": "2s", "progressDeadline": "15s", "maxFailures": int64(0),
+		"maxConcurrency": int64(1), "minSuccessTime": "2s", "progressDeadline": "30s", "maxFailures": int64(0),
 	}}})
 
 	t.Run("a cluster that refuses a new rendering stops the cluster after it", func(t *testing.T) { f.stopDirectRendering(t) })
@@ -52,13 +67,48 @@ func (f knativeFleet) awaitTurn(t *testing.T, status metav1.ConditionStatus, rea
 	}
 }
 
+// patchCRD changes the CRD on a cluster with a JSON patch.
+func patchCRD(ctx context.Context, s spoke, patch string, options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+	crds := s.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	return crds.Patch(ctx, serviceCRD, types.JSONPatchType, []byte(patch), options)
+}
+
+// readCRD returns the short names of the CRD on a cluster, and whether the CRD has a description.
+func readCRD(t *testing.T, s spoke) (shortNames []string, described bool) {
+	t.Helper()
+	crd, err := patchCRD(t.Context(), s, "[]", metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shortNames, _, _ = unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	version, _ := versions[0].(map[string]any)
+	description, _, _ := unstructured.NestedString(version, "schema", "openAPIV3Schema", "description")
+	return shortNames, description != ""
+}
+
+// refuseCRD makes the cluster refuse every change of the CRD that the expression does not permit, such as the patch.
+func refuseCRD(t *testing.T, c *lab.Cluster, expression, patch string) {
+	t.Helper()
+	if err := c.Apply(t.Context(), denialOf(serviceCRDRule, expression)); err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, c)
+	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
+		if _, err := patchCRD(ctx, s, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return errors.New("the cluster accepts the change")
+		}
+		return nil
+	})
+}
+
 func (f knativeFleet) stopDirectRendering(t *testing.T) {
 	first, refusing, last := f.clusters[0], f.clusters[1], f.clusters[2]
-	f.refuseRendering(t, f.Spokes[0], withoutExample, `{"data":{"_example":"y"}}`)
+	refuseCRD(t, f.Spokes[0], withoutDescription, addDescription)
 	waiting := connect(t, f.Spokes[1])
 	before := specs(t, waiting)
 	for range 2 {
-		f.runManager(t, otherRendering)
+		f.runManager(t, otherDirectRendering)
 		f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 		f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 		f.awaitTurn(t, metav1.ConditionFalse, api.ReasonRenderingWaits, last)
@@ -71,19 +121,19 @@ func (f knativeFleet) stopDirectRendering(t *testing.T) {
 	}
 }
 
-// repairWaiting deletes a Deployment, which both renderings have, and a ConfigMap, which the new rendering changes.
+// repairWaiting deletes a Deployment, which both renderings have, and changes a CRD, which the new rendering changes too.
 func (f knativeFleet) repairWaiting(t *testing.T) {
 	name, c := f.clusters[2], f.Spokes[1]
 	f.repairDeployment(t, name, c)
-	if err := connect(t, c).kube.CoreV1().ConfigMaps("knative-serving").Delete(t.Context(), "config-gc", metav1.DeleteOptions{}); err != nil {
+	if _, err := patchCRD(t.Context(), connect(t, c), `[{"op": "replace", "path": "/spec/names/shortNames", "value": ["other"]}]`, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the condition names the ConfigMap", time.Minute, func(ctx context.Context) error {
+	eventually(t, "the condition names the CRD", time.Minute, func(ctx context.Context) error {
 		s, err := f.read(ctx, api.Serving, name)
 		if err != nil {
 			return err
 		}
-		if got := s.conditions[api.RenderingCurrent]; got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, "ConfigMap knative-serving/config-gc is gone") {
+		if got := s.conditions[api.RenderingCurrent]; got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, serviceCRD+" was changed") {
 			return fmt.Errorf("RenderingCurrent is %+v", got)
 		}
 		return nil
@@ -93,9 +143,8 @@ func (f knativeFleet) repairWaiting(t *testing.T) {
 func (f knativeFleet) continueDirectRendering(t *testing.T) {
 	f.acceptRendering(t, f.Spokes[0])
 	f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, f.clusters...)
-	gc, err := connect(t, f.Spokes[1]).kube.CoreV1().ConfigMaps("knative-serving").Get(t.Context(), "config-gc", metav1.GetOptions{})
-	if err != nil || gc.Data["_example"] == "" {
-		t.Errorf("the ConfigMap of the new rendering is %v, the error %v", gc, err)
+	if names, described := readCRD(t, connect(t, f.Spokes[1])); len(names) != 2 || !described {
+		t.Errorf("the CRD of the new rendering has the short names %q, and a description: %t", names, described)
 	}
 	f.becomesReady(t, 3)
 }
@@ -110,7 +159,7 @@ func (f knativeFleet) giveDirectRenderingAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.refuseRendering(t, f.Spokes[0], withExample, `{"data":{"_example":null}}`)
+	refuseCRD(t, f.Spokes[0], withDescription, removeDescription)
 	f.runManager(t)
 	f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 	eventually(t, last+" runs the other rendering", 3*time.Minute, func(ctx context.Context) error {

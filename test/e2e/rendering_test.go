@@ -23,8 +23,8 @@ import (
 // otherRendering makes a manager render every spec differently.
 const otherRendering = "--keep-config-examples"
 
-// denialOf returns a policy of a cluster that refuses a rendering: the ConfigMap that the expression does not permit.
-func denialOf(expression string) []byte {
+// denialOf returns a policy of a cluster that refuses a rendering: the object of the rule that the expression does not permit.
+func denialOf(rule, expression string) []byte {
 	return fmt.Appendf(nil, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -33,7 +33,7 @@ spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules:
-    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps], resourceNames: [config-defaults]}
+    - {apiVersions: [v1], operations: [CREATE, UPDATE], %s}
   validations:
   - {expression: %q, message: policy no-examples denies the change}
 ---
@@ -41,8 +41,10 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: no-examples}
 spec: {policyName: no-examples, validationActions: [Deny]}
-`, expression)
+`, rule, expression)
 }
+
+const configDefaults = `apiGroups: [""], resources: [configmaps], resourceNames: [config-defaults]`
 
 const (
 	withoutExample = "!has(object.data) || !('_example' in object.data)"
@@ -134,7 +136,7 @@ func (m team) runManager(t *testing.T, args ...string) {
 // refuseRendering makes the cluster refuse every change of a ConfigMap that the expression does not permit, such as the patch.
 func (m team) refuseRendering(t *testing.T, c *lab.Cluster, expression, patch string) {
 	t.Helper()
-	if err := c.Apply(t.Context(), denialOf(expression)); err != nil {
+	if err := c.Apply(t.Context(), denialOf(configDefaults, expression)); err != nil {
 		t.Fatal(err)
 	}
 	s := connect(t, c)

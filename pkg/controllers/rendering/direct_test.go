@@ -202,11 +202,11 @@ func (h *directHub) turns(t *testing.T) (turns []string, requeued bool) {
 	return turns, result.RequeueAfter > 0
 }
 
-// delivers sets the state of a cluster after its turn.
-func (h *directHub) delivers(t *testing.T, name string, current metav1.ConditionStatus, since time.Time) {
+// delivers sets the state of cluster c1 after its turn.
+func (h *directHub) delivers(t *testing.T, current metav1.ConditionStatus, since time.Time) {
 	t.Helper()
-	h.reports[name] = rollout.Report{Rendering: "r2"}
-	if err := h.client.Tracker().Update(api.Serving.Resource(), testDirect(name, "r2", conditions{api.RenderingCurrent: current}, since), "fleet"); err != nil {
+	h.reports["c1"] = rollout.Report{Rendering: "r2"}
+	if err := h.client.Tracker().Update(api.Serving.Resource(), testDirect("c1", "r2", conditions{api.RenderingCurrent: current}, since), "fleet"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -220,18 +220,18 @@ func TestDirectTurns(t *testing.T) {
 		step func(*testing.T, *directHub)
 		want int
 	}{
-		"the first cluster gets the rendering": {func(t *testing.T, h *directHub) { t.Helper(); h.delivers(t, "c1", metav1.ConditionUnknown, time.Now()) }, 1},
+		"the first cluster gets the rendering": {func(t *testing.T, h *directHub) { t.Helper(); h.delivers(t, metav1.ConditionUnknown, time.Now()) }, 1},
 		"the first cluster runs the rendering": {func(t *testing.T, h *directHub) {
 			t.Helper()
-			h.delivers(t, "c1", metav1.ConditionTrue, time.Now().Add(-time.Minute))
+			h.delivers(t, metav1.ConditionTrue, time.Now().Add(-time.Minute))
 		}, 2},
 		"the first cluster fails": {func(t *testing.T, h *directHub) {
 			t.Helper()
-			h.delivers(t, "c1", metav1.ConditionUnknown, time.Now().Add(-time.Hour))
+			h.delivers(t, metav1.ConditionUnknown, time.Now().Add(-time.Hour))
 		}, 1},
 		"the manager has not read c3 yet": {func(t *testing.T, h *directHub) {
 			t.Helper()
-			h.delivers(t, "c1", metav1.ConditionTrue, time.Now().Add(-time.Minute))
+			h.delivers(t, metav1.ConditionTrue, time.Now().Add(-time.Minute))
 			c3 := testDirect("c3", "", conditions{api.TargetClusterResolved: metav1.ConditionTrue, api.RenderingCurrent: metav1.ConditionFalse}, time.Now())
 			if err := h.client.Tracker().Update(api.Serving.Resource(), c3, "fleet"); err != nil {
 				t.Fatal(err)
@@ -251,7 +251,7 @@ func TestDirectTurns(t *testing.T) {
 		})
 	}
 	h := newDirectHub(t, strategy, "c1")
-	h.delivers(t, "c1", metav1.ConditionTrue, time.Now())
+	h.delivers(t, metav1.ConditionTrue, time.Now())
 	if _, requeued := h.turns(t); requeued {
 		t.Error("the controller is not at rest")
 	}

@@ -133,17 +133,8 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 	}
 	if config != nil {
 		m.immediate = m.immediate || isImmediate(config.GetAnnotations())
-		name, selection, err := g.readFleet(config)
-		if err != nil {
-			return nil, err
-		}
-		if selection != nil {
-			m.immediate = m.immediate || isImmediate(selection.Annotations)
-			if m.config != nil {
-				m.Name = m.config.GetName() // the KnativeFleet names a child like the cluster
-			}
-			m.Group = selection.Groups[m.Name]
-			return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy}, nil
+		if of, err := g.fleetRolloutOf(m, config); of != nil || err != nil {
+			return of, err
 		}
 	}
 	for _, p := range g.placements {
@@ -156,6 +147,20 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 		}
 	}
 	return &clusterRollout{key: "default", strategy: g.Default}, nil
+}
+
+// fleetRolloutOf is rolloutOf for a cluster whose resource belongs to a KnativeFleet; nil for any other cluster.
+func (g *gatherer) fleetRolloutOf(m *member, config *unstructured.Unstructured) (*clusterRollout, error) {
+	name, selection, err := g.readFleet(config)
+	if err != nil || selection == nil {
+		return nil, err
+	}
+	m.immediate = m.immediate || isImmediate(selection.Annotations)
+	if m.config != nil {
+		m.Name = m.config.GetName() // the KnativeFleet names a child like the cluster
+	}
+	m.Group = selection.Groups[m.Name]
+	return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy}, nil
 }
 
 func (g *gatherer) readConfig(a *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {

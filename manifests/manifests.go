@@ -31,6 +31,8 @@ type roleKey struct {
 }
 
 // workAgentRoles keeps the ClusterRoles by roleKey: each pass of a controller needs a ClusterRole, and a process has one hub.
+//
+//nolint:gochecknoglobals // the results depend on the arguments alone, and all callers may share the results
 var workAgentRoles sync.Map
 
 // WorkAgentRole returns the ClusterRole, as JSON, that lets OCM's work agent install and remove the component: OCM

@@ -49,7 +49,7 @@ func TestWarningsOfRenderer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, tc.config)
 			h.settle("self")
-			if got := h.findCondition("self", api.SettingsEffective); got != nil {
+			if got := h.findCondition(api.SettingsEffective); got != nil {
 				t.Errorf("without a warning the condition is %+v", got)
 			}
 			if h.addOn() != nil {
@@ -60,7 +60,7 @@ func TestWarningsOfRenderer(t *testing.T) {
 			h.bundle.Warnings = []string{"b changes nothing", "a changes nothing"}
 			h.clock.SetTime(h.clock.Now().Add(fleetStatusInterval))
 			h.settle("self")
-			got := h.findCondition("self", api.SettingsEffective)
+			got := h.findCondition(api.SettingsEffective)
 			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != api.ReasonCheckSettings || !strings.HasPrefix(got.Message, "a changes nothing") {
 				t.Errorf("the condition is %+v", got)
 			}

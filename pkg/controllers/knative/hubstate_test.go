@@ -131,10 +131,10 @@ func (h *fakeHub) conditions(name string) []string {
 	return out
 }
 
-// findCondition returns a condition of the resource, and nil without the condition.
-func (h *fakeHub) findCondition(name, condition string) *metav1.Condition {
+// findCondition returns a condition of resource "self", and nil without the condition.
+func (h *fakeHub) findCondition(condition string) *metav1.Condition {
 	h.t.Helper()
-	r, err := readStatus(h.config(name))
+	r, err := readStatus(h.config("self"))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestHealthIsComputable(t *testing.T) {
 			if want := h.config("self").GetGeneration(); want == 0 || got.ObservedGeneration != want {
 				t.Errorf("observedGeneration is %d, the generation %d", got.ObservedGeneration, want)
 			}
-			if h.findCondition("self", api.Ready) == nil {
+			if h.findCondition(api.Ready) == nil {
 				t.Errorf("the conditions are %q, without Ready", h.conditions("self"))
 			}
 		})
@@ -267,7 +267,7 @@ func TestNewerConditions(t *testing.T) {
 			if diff := cmp.Diff([]any{newer}, hub.ConditionsOfOthers(stored, conditionTypes())); diff != "" {
 				t.Errorf("conditions of a newer manager (-want +got):\n%s", diff)
 			}
-			if h.findCondition("self", api.SettingsEffective) != nil {
+			if h.findCondition(api.SettingsEffective) != nil {
 				t.Errorf("a condition of this manager stays without a reason: %q", h.conditions("self"))
 			}
 		})

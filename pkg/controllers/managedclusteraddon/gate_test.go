@@ -4,6 +4,7 @@ package managedclusteraddon
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,21 +158,21 @@ func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 	if err := json.Unmarshal(p.GetPatch(), &patch); err != nil {
 		t.Fatal(err)
 	}
-	out := ""
+	var out strings.Builder
 	label, labelled := patch.Metadata.Labels[addonv1beta1.AddonLabelKey]
 	switch {
 	case labelled && label == nil:
-		out += " labels: null"
+		out.WriteString(" labels: null")
 	case labelled:
-		out += " labels: " + *label
+		out.WriteString(" labels: " + *label)
 	}
 	for _, hash := range manifestwork.ConfigsOf(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: patch.Metadata.Annotations}}) {
-		out += " annotations: " + hash
+		out.WriteString(" annotations: " + hash)
 	}
 	for _, c := range patch.Spec.ManifestConfigs {
-		out += " refers: " + c.ResourceIdentifier.Name
+		out.WriteString(" refers: " + c.ResourceIdentifier.Name)
 	}
-	return out
+	return out.String()
 }
 
 func TestGate(t *testing.T) {

@@ -34,7 +34,7 @@ var returnLimit = harness.RateLimit{QPS: 10, Burst: 20}
 // configuration of all clusters during their absence. The clusters are played, so that the story proves what the hub gets, and no
 // change on a cluster.
 func TestMassReturn(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	f := ownFleet(t, lab.Options{}, returnLimit.Arguments()...)
 	m := playTeam(t, f, returningClusters)
 	m.createPlacement(t)

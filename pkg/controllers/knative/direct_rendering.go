@@ -101,6 +101,8 @@ type renderingState struct {
 	waiting string
 	// runs reports that the cluster has the rendering, and that every workload runs.
 	runs bool
+	// turn names the rendering that the cluster may get.
+	turn string
 }
 
 // determineRendering returns condition RenderingCurrent; nil for a resource that never waited for its turn. last are the conditions of
@@ -110,12 +112,12 @@ func determineRendering(last []metav1.Condition, s renderingState) *status.Findi
 	switch {
 	case s.waiting != "":
 		return &status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonRenderingWaits, Message: s.waiting}
-	case before == nil:
+	case before == nil && !rollout.FollowsTurn(before, s.rendering, s.turn):
 		return nil
-	case s.rendering == "", before.Status == metav1.ConditionTrue:
+	case before != nil && (s.rendering == "" || !rollout.FollowsTurn(before, s.rendering, s.turn)):
 		return &status.Finding{Status: before.Status, Reason: before.Reason, Message: before.Message}
 	case s.runs:
-		return &status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonRenderingRuns, Message: "the cluster runs rendering " + s.rendering}
+		return &status.Finding{Status: metav1.ConditionTrue, Reason: api.ReasonRenderingRuns, Message: rollout.RunningMessage(s.rendering)}
 	}
 	return &status.Finding{
 		Status: metav1.ConditionUnknown, Reason: api.ReasonRenderingDelivering, Message: fmt.Sprintf("rendering %s is being delivered", s.rendering),
@@ -129,8 +131,8 @@ func (p *directPass) describeRendering() error {
 	if err != nil {
 		return err
 	}
-	s := renderingState{waiting: p.waiting, runs: runsBundle(p.observed)}
-	if p.synced || turnOf(p.resource.Config) == p.report.Rendering {
+	s := renderingState{waiting: p.waiting, runs: runsBundle(p.observed), turn: turnOf(p.resource.Config)}
+	if p.synced || s.turn == p.report.Rendering {
 		s.rendering = p.report.Rendering
 	}
 	p.observed.Rendering = determineRendering(record.Conditions, s)
@@ -144,8 +146,8 @@ func (d *Direct) describeUnreachableRendering(config *unstructured.Unstructured,
 	if err != nil {
 		return err
 	}
-	var s renderingState
-	if in.Bundle != nil && turnOf(config) == in.Bundle.RenderingName() {
+	s := renderingState{turn: turnOf(config)}
+	if in.Bundle != nil && s.turn == in.Bundle.RenderingName() {
 		s.rendering = in.Bundle.RenderingName()
 	}
 	in.Rendering = determineRendering(record.Conditions, s)

@@ -12,6 +12,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 // keepRendering leaves the manifests of all works as the manifests are until the turn of the cluster. Owners and the gate follow the
@@ -36,20 +37,19 @@ func determineRendering(s *scope, in addon.DeliveryInput, decision addon.Deliver
 	say := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 		return &metav1.Condition{Type: api.RenderingCurrent, Status: status, Reason: reason, Message: message}
 	}
-	last := apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RenderingCurrent)
 	switch decision.State {
 	case addon.AwaitingTurn:
 		return say(metav1.ConditionFalse, decision.Reason, decision.Message)
 	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
-		if last == nil || last.Status == metav1.ConditionTrue {
-			return nil
-		}
 	default:
 		return nil
 	}
-	name := manifestwork.RenderingName(in.Bundle)
+	name, last := manifestwork.RenderingName(in.Bundle), apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RenderingCurrent)
+	if !rollout.FollowsTurn(last, name, s.annotationOfFoundation(api.RenderingTurnAnnotation)) {
+		return nil
+	}
 	if decision.State == addon.Deliverable && manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation) && manifestwork.Runs(in.Bundle, s.foundation, s.payloads) {
-		return say(metav1.ConditionTrue, api.ReasonRenderingRuns, "the cluster runs rendering "+name)
+		return say(metav1.ConditionTrue, api.ReasonRenderingRuns, rollout.RunningMessage(name))
 	}
 	return say(metav1.ConditionUnknown, api.ReasonRenderingDelivering, "rendering "+name+" is being delivered")
 }

@@ -16,6 +16,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 // renderedAnew returns a cluster that has a bundle, and whose configuration this manager renders differently, with the CRDs.
@@ -87,5 +88,26 @@ func TestRenderingIsDelivered(t *testing.T) {
 	}
 	if c := apimeta.FindStatusCondition(done.stored.Status.Conditions, api.RenderingCurrent); c == nil || c.Status != metav1.ConditionTrue {
 		t.Errorf("condition RenderingCurrent is %+v when the cluster runs the rendering", c)
+	}
+}
+
+// TestTurnBeforeReport holds that condition RenderingCurrent follows the delivery also when the turn came before the manager reported that
+// the cluster waits.
+func TestTurnBeforeReport(t *testing.T) {
+	for name, conditions := range map[string][]metav1.Condition{
+		"no rendering before":           nil,
+		"the cluster ran the rendering": {{Type: api.RenderingCurrent, Status: metav1.ConditionTrue, Reason: api.ReasonRenderingRuns, Message: rollout.RunningMessage("d1")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := renderedAnew(t, false)
+			h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
+			h.addOn.Status.Conditions = append(h.addOn.Status.Conditions, conditions...)
+			if err := h.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+			if c := apimeta.FindStatusCondition(h.stored.Status.Conditions, api.RenderingCurrent); c == nil || c.Status != metav1.ConditionUnknown {
+				t.Errorf("condition RenderingCurrent is %+v before the cluster runs the rendering", c)
+			}
+		})
 	}
 }

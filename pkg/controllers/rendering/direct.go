@@ -95,7 +95,7 @@ func (r *Reconciler) readDirectMember(component api.Component, config *unstructu
 	case report.Waits: // the turn was given a moment ago
 		m.Phase, m.Since = rollout.Progressing, r.Clock.Now()
 	case hadTurn:
-		m.Phase, m.Since = phaseOf(conditions, api.Ready, r.Clock.Now())
+		m.Phase, m.Since = m.phaseOf(conditions, api.Ready, turn, r.Clock.Now())
 	}
 	return m, nil
 }

@@ -37,7 +37,8 @@ func (r reports) Report(name types.NamespacedName) (rollout.Report, bool) {
 // conditions are the conditions of a resource, by type.
 type conditions map[string]metav1.ConditionStatus
 
-// testDirect returns KnativeServing fleet/NAME of KnativeFleet fleet/web, installed without a work agent.
+// testDirect returns KnativeServing fleet/NAME of KnativeFleet fleet/web, installed without a work agent. A condition with status True
+// names the rendering of the turn.
 func testDirect(name, turn string, has conditions, at time.Time) *unstructured.Unstructured {
 	u := testConfig("web", nil)
 	u.SetName(name)
@@ -49,7 +50,13 @@ func testDirect(name, turn string, has conditions, at time.Time) *unstructured.U
 	}
 	var list []any
 	for kind, status := range has {
-		list = append(list, map[string]any{"type": kind, "status": string(status), "reason": "r", "message": "", "lastTransitionTime": at.UTC().Format(time.RFC3339)})
+		message := ""
+		if status == metav1.ConditionTrue {
+			message = rollout.RunningMessage(turn)
+		}
+		list = append(list, map[string]any{
+			"type": kind, "status": string(status), "reason": "r", "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339),
+		})
 	}
 	u.Object["status"] = map[string]any{"conditions": list}
 	return u

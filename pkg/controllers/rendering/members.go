@@ -95,20 +95,22 @@ func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClus
 		}
 		return m, nil
 	}
-	m.Phase, m.Since = phaseOf(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable, r.Clock.Now())
+	m.Phase, m.Since = m.phaseOf(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable,
+		m.foundation.Annotations[api.RenderingTurnAnnotation], r.Clock.Now())
 	return m, nil
 }
 
 // phaseOf returns the phase of a cluster that does not wait. A cluster that never waited takes no part in the rollout. health is the
-// condition that is False when the cluster fails after the rendering ran.
-func phaseOf(conditions []metav1.Condition, health string, now time.Time) (rollout.Phase, time.Time) {
+// condition that is False when the cluster fails after the rendering ran, and turn names the rendering that the cluster may get.
+func (m *member) phaseOf(conditions []metav1.Condition, health, turn string, now time.Time) (rollout.Phase, time.Time) {
 	c := apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
 	available := apimeta.FindStatusCondition(conditions, health)
+	gotTurn := (c == nil || c.Status == metav1.ConditionTrue) && rollout.FollowsTurn(c, m.rendering, turn)
 	switch {
+	case gotTurn, c != nil && c.Status == metav1.ConditionFalse: // the turn was given a moment ago
+		return rollout.Progressing, now
 	case c == nil:
 		return rollout.Skipped, time.Time{}
-	case c.Status == metav1.ConditionFalse: // the turn was given a moment ago
-		return rollout.Progressing, now
 	case c.Status == metav1.ConditionUnknown:
 		return rollout.Progressing, c.LastTransitionTime.Time
 	case available != nil && available.Status == metav1.ConditionFalse:

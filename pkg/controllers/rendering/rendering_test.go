@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,9 +58,23 @@ func TestPhaseOf(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
-		want       rollout.Phase
-		since      time.Time
+		// running names the rendering in the message of condition RenderingCurrent, and turn the rendering that the cluster may get.
+		running, turn string
+		want          rollout.Phase
+		since         time.Time
 	}{
+		"the turn came before the first report of the cluster": {turn: "r2", want: rollout.Progressing, since: now},
+		"the turn came while the condition names the rendering before": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionTrue, 10)}, running: "r1", turn: "r2", want: rollout.Progressing, since: now,
+		},
+		"the cluster runs the rendering of its turn": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionTrue, 10)}, running: "r2", turn: "r2",
+			want: rollout.Succeeded, since: time.Unix(10, 0),
+		},
+		"an edit after the turn": {
+			conditions: []metav1.Condition{condition(api.RenderingCurrent, metav1.ConditionTrue, 10)}, running: "r1", turn: "r1",
+			want: rollout.Succeeded, since: time.Unix(10, 0),
+		},
 		"a cluster that never waited": {
 			conditions: []metav1.Condition{condition(addonv1beta1.ManagedClusterAddOnConditionAvailable, metav1.ConditionFalse, 10)}, want: rollout.Skipped,
 		},
@@ -84,7 +99,11 @@ func TestPhaseOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, since := phaseOf(tc.conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable, now)
+			if c := apimeta.FindStatusCondition(tc.conditions, api.RenderingCurrent); c != nil && tc.running != "" {
+				c.Message = rollout.RunningMessage(tc.running)
+			}
+			m := &member{rendering: "r2"}
+			got, since := m.phaseOf(tc.conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable, tc.turn, now)
 			if got != tc.want || !since.Equal(tc.since) {
 				t.Errorf("the phase is %d since %s, want %d since %s", got, since, tc.want, tc.since)
 			}

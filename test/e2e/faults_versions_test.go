@@ -99,8 +99,16 @@ func skipVersion(t *testing.T, m team, c *lab.Cluster) {
 	})
 	m.version(t, "1.22")
 	eventually(t, "the cluster runs 1.22, with the Jobs of 1.22", 3*time.Minute, s.ranJobs("1.22."))
+	m.awaitRecordedVersion(t)
 	m.version(t, "1.23")
 	eventually(t, "the cluster runs 1.23, with the Jobs of 1.23", 3*time.Minute, s.ranJobs("1.23."))
+	eventually(t, "the fleet's resource is Ready", 2*time.Minute, m.checkFleetReady(metav1.ConditionTrue, ""))
+}
+
+// awaitRecordedVersion waits until the fleet's resource is Ready: the agent has reported, and recorded what the agent applied. A work agent
+// does not record a payload that the hub replaces while the agent applies the payload, so that a Job of the payload would stay.
+func (m team) awaitRecordedVersion(t *testing.T) {
+	t.Helper()
 	eventually(t, "the fleet's resource is Ready", 2*time.Minute, m.checkFleetReady(metav1.ConditionTrue, ""))
 }
 
@@ -151,6 +159,7 @@ func enterVersionTwice(t *testing.T, m team, c *lab.Cluster) {
 	})
 	m.version(t, "1.22")
 	eventually(t, "the cluster runs 1.22 again, with the Jobs of 1.22", 3*time.Minute, s.ranJobs("1.22."))
+	m.awaitRecordedVersion(t)
 	m.version(t, "1.23")
 	eventually(t, "the cluster runs 1.23 again, with the Jobs of 1.23", 3*time.Minute, s.ranJobs("1.23."))
 	available(t, m.Fleet, []api.Component{api.Serving}, c)

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -127,23 +129,36 @@ func countManifests(w *workv1.ManifestWork, text string) int {
 	return n
 }
 
-// removeToleration replaces the key of the toleration in the works of the cluster.
+// removeToleration replaces the key of the toleration in the works of the cluster. The agent may report on a work between the read and
+// the write.
 func (m team) removeToleration(t *testing.T, c *lab.Cluster, key string) {
 	t.Helper()
-	works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
+	err := retry.RetryOnConflict(wait.Backoff{Steps: 20, Duration: 50 * time.Millisecond, Factor: 1.2}, func() error {
+		works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
+		if err != nil {
+			return err
+		}
+		for i := range works {
+			if err := m.replaceKey(t.Context(), &works[i], key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range works {
-		if countManifests(&works[i], key) == 0 {
-			continue
-		}
-		for n := range works[i].Spec.Workload.Manifests {
-			raw := &works[i].Spec.Workload.Manifests[n].Raw
-			*raw = bytes.ReplaceAll(*raw, []byte(key), []byte("tampered"))
-		}
-		if _, err := m.Works.WorkV1().ManifestWorks(c.Name).Update(t.Context(), &works[i], metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// replaceKey replaces the key of a toleration in the manifests of a work that contain the key.
+func (m team) replaceKey(ctx context.Context, w *workv1.ManifestWork, key string) error {
+	if countManifests(w, key) == 0 {
+		return nil
 	}
+	for n := range w.Spec.Workload.Manifests {
+		raw := &w.Spec.Workload.Manifests[n].Raw
+		*raw = bytes.ReplaceAll(*raw, []byte(key), []byte("tampered"))
+	}
+	_, err := m.Works.WorkV1().ManifestWorks(w.Namespace).Update(ctx, w, metav1.UpdateOptions{})
+	return err
 }

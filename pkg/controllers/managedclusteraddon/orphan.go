@@ -148,7 +148,7 @@ func (r *Reconciler) orphanWork(ctx context.Context, s *scope, w *workv1.Manifes
 // delivered bundle cannot be rendered any more.
 func (s *scope) restorePayload(payload *workv1.ManifestWork, bundle *render.Bundle) (*workv1.ManifestWork, error) {
 	if bundle != nil && s.foundation != nil && s.foundation.Annotations[api.DigestAnnotation] == bundle.FoundationDigest {
-		if w, err := manifestwork.RestoreWorkloads(payload, bundle); w != nil || err != nil {
+		if w, err := manifestwork.RestoreWorkloads(payload, bundle, s.foundation); w != nil || err != nil {
 			return w, err
 		}
 	}

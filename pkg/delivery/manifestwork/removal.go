@@ -75,7 +75,8 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 	case len(running) > 0:
 		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(running)}, nil
 	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete:
-		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: payloadForReclaim(payload, objects, webhooks)}, nil
+		changed, err := payloadForReclaim(payload, objects, webhooks)
+		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: changed}, err
 	}
 	return determineReclaim(payload), nil
 }
@@ -193,14 +194,27 @@ func withWorkloadsStopped(payload *workv1.ManifestWork, carried []carriedWorkloa
 // payloadForReclaim returns the payload without its webhooks, in which the agent reports the owners of the webhook
 // configurations. Objects of a kind that the cluster does not serve leave the payload, too: one such object keeps the agent
 // from recording the ownership of all others.
-func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, webhooks []carriedWorkload) *workv1.ManifestWork {
+//
+// The webhook configurations ignore failures: an apply that is under way during the deletion creates objects again, and makes the
+// AppliedManifestWork their owner by a second request. A webhook that ended in between would refuse this request, and
+// an object without an owner stays on the cluster for ever.
+func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Unstructured, webhooks []carriedWorkload) (*workv1.ManifestWork, error) {
 	out := notOrphaned(payload)
 	out.Spec.Workload.Manifests = nil
 	for i, m := range payload.Spec.Workload.Manifests {
 		isWebhook := slices.ContainsFunc(webhooks, func(c carriedWorkload) bool { return c.index == i })
-		if !isWebhook && !hasMissingKind(payload, objects[i]) {
-			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
+		if isWebhook || hasMissingKind(payload, objects[i]) {
+			continue
 		}
+		if delivery.IsWebhookConfiguration(objects[i]) {
+			ignoreFailures(objects[i])
+			raw, err := json.Marshal(objects[i].Object)
+			if err != nil {
+				return nil, fmt.Errorf("cannot change the failurePolicy of %s %q: %w", objects[i].GetKind(), objects[i].GetName(), err)
+			}
+			m.Raw = raw
+		}
+		out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, m)
 	}
 	if !reportsOwners(payload) {
 		out.Spec.ManifestConfigs = append(ownershipFeedback(), out.Spec.ManifestConfigs...)
@@ -210,7 +224,7 @@ func payloadForReclaim(payload *workv1.ManifestWork, objects []*unstructured.Uns
 			out.Spec.ManifestConfigs[i].FeedbackScrapeType = workv1.FeedbackWatchType
 		}
 	}
-	return out
+	return out, nil
 }
 
 // hasMissingKind reports whether the agent could not apply the object because the cluster does not serve the kind.

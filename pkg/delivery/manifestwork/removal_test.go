@@ -145,6 +145,9 @@ func TestRemoval(t *testing.T) {
 	if got := len(w.Spec.Workload.Manifests); got != 3 {
 		t.Errorf("%d manifests are left, want all but the webhook's Deployment", got)
 	}
+	if diff := cmp.Diff([]string{"", "", "Ignore"}, failurePoliciesOf(t, w)); diff != "" {
+		t.Errorf("only the webhook configuration ignores failures: policies (-want +got):\n%s", diff)
+	}
 
 	if r := next(t, w); r.Step != AwaitReclaim {
 		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
@@ -287,6 +290,24 @@ func replicasOf(t *testing.T, w *workv1.ManifestWork) []int64 {
 			continue
 		}
 		out = append(out, *o.Spec.Replicas)
+	}
+	return out
+}
+
+// failurePoliciesOf returns the failurePolicy of the first webhook of each manifest; of other manifests, the empty string.
+func failurePoliciesOf(t *testing.T, w *workv1.ManifestWork) []string {
+	t.Helper()
+	var out []string
+	for _, m := range w.Spec.Workload.Manifests {
+		var o struct{ Webhooks []struct{ FailurePolicy string } }
+		if err := json.Unmarshal(m.Raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		policy := ""
+		if len(o.Webhooks) > 0 {
+			policy = o.Webhooks[0].FailurePolicy
+		}
+		out = append(out, policy)
 	}
 	return out
 }

@@ -42,8 +42,9 @@ func HasRemovalBegun(payload *workv1.ManifestWork) (bool, error) {
 	return stopped && observedBy(payload, workv1.WorkApplied), err
 }
 
-// RestoreWorkloads returns the payload with the workloads of the bundle; nil if the bundle lacks a workload.
-func RestoreWorkloads(payload *workv1.ManifestWork, b *render.Bundle) (*workv1.ManifestWork, error) {
+// RestoreWorkloads returns the payload with the workloads and the webhook configurations that the bundle and the foundation determine;
+// nil if the bundle lacks a workload.
+func RestoreWorkloads(payload *workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	objects, err := manifestsOf(payload)
 	if err != nil {
 		return nil, err
@@ -69,6 +70,11 @@ func RestoreWorkloads(payload *workv1.ManifestWork, b *render.Bundle) (*workv1.M
 			out.Spec.Workload.Manifests = append(out.Spec.Workload.Manifests, manifest)
 		} else {
 			out.Spec.Workload.Manifests[c.index] = manifest
+		}
+	}
+	for o := range payloadObjects(b, foundation) {
+		if i := indexOf(objects, o); i >= 0 && delivery.IsWebhookConfiguration(o.Unstructured) {
+			out.Spec.Workload.Manifests[i].Raw = o.JSON
 		}
 	}
 	out.Spec.ManifestConfigs = slices.DeleteFunc(out.Spec.ManifestConfigs, reportsOwner)

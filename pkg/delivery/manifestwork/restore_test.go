@@ -49,7 +49,7 @@ func TestRestored(t *testing.T) {
 			if stopped, err := WorkloadsStopped(w); !stopped || err != nil {
 				t.Errorf("stopped is %t, %v", stopped, err)
 			}
-			got, err := RestoreWorkloads(w, bundleOf(t, webhookManifests()))
+			got, err := RestoreWorkloads(w, bundleOf(t, webhookManifests()), &workv1.ManifestWork{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,11 +68,11 @@ func TestRestored(t *testing.T) {
 
 func TestNothingToRestore(t *testing.T) {
 	stopping := onTheWayOut(t)["stopping"]
-	if got, err := RestoreWorkloads(stopping, bundleOf(t, webhookManifests()[2:])); got != nil || err != nil {
+	if got, err := RestoreWorkloads(stopping, bundleOf(t, webhookManifests()[2:]), &workv1.ManifestWork{}); got != nil || err != nil {
 		t.Errorf("a bundle without the webhook restores nothing, got %v, %v", got, err)
 	}
 	other := payloadWork(t, webhookManifests()[2:3])
-	if got, err := RestoreWorkloads(other, bundleOf(t, webhookManifests())); err != nil || len(got.Spec.Workload.Manifests) != 1 {
+	if got, err := RestoreWorkloads(other, bundleOf(t, webhookManifests()), &workv1.ManifestWork{}); err != nil || len(got.Spec.Workload.Manifests) != 1 {
 		t.Errorf("a payload that calls no webhook gets none, got %v, %v", got, err)
 	}
 }

@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -178,7 +181,47 @@ func reapplyComplete(t *testing.T, m team, c *lab.Cluster) {
 // removeComplete has the manager find a complete payload whose add-on is being deleted.
 func removeComplete(t *testing.T, m team, c *lab.Cluster) {
 	completePayload(t, m, c)
+	deleted := watchDeletedWebhooks(t, connect(t, c))
 	m.disable(t, c)
 	startManager(t, m)
 	m.removed(t, c)
+	checkFailuresIgnored(t, deleted())
+}
+
+// watchDeletedWebhooks collects the last versions of deleted validating webhook configurations, until the returned function is called.
+func watchDeletedWebhooks(t *testing.T, s spoke) (stop func() []admissionregistrationv1.ValidatingWebhookConfiguration) {
+	t.Helper()
+	watched, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deleted []admissionregistrationv1.ValidatingWebhookConfiguration
+	var events sync.WaitGroup
+	events.Go(func() {
+		for event := range watched.ResultChan() {
+			if c, isConfiguration := event.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); isConfiguration && event.Type == watch.Deleted {
+				deleted = append(deleted, *c)
+			}
+		}
+	})
+	return func() []admissionregistrationv1.ValidatingWebhookConfiguration {
+		watched.Stop()
+		events.Wait()
+		return deleted
+	}
+}
+
+// checkFailuresIgnored holds that no webhook could refuse a request to the cluster after the end of the webhook process.
+func checkFailuresIgnored(t *testing.T, deleted []admissionregistrationv1.ValidatingWebhookConfiguration) {
+	t.Helper()
+	if len(deleted) == 0 {
+		t.Error("no webhook configuration was deleted")
+	}
+	for _, c := range deleted {
+		for _, w := range c.Webhooks {
+			if w.FailurePolicy == nil || *w.FailurePolicy != admissionregistrationv1.Ignore {
+				t.Errorf("when ValidatingWebhookConfiguration %q was deleted, a failure of webhook %q refused requests", c.Name, w.Name)
+			}
+		}
+	}
 }

@@ -45,6 +45,7 @@ func (l *Lab) startEtcd(ctx context.Context, name string) (string, error) {
 	clients, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
 	p, err := l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path("etcd"), Dir: l.Dir, Args: []string{
 		"--data-dir=" + l.etcdDir(name), "--log-level=warn", "--unsafe-no-fsync",
+		"--quota-backend-bytes=8589934592", // a thousand clusters need more than the default of 2 GiB during an edit
 		"--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
 		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
 	}})

@@ -57,8 +57,8 @@ func (a *arrivals) wait(ctx context.Context) (time.Duration, error) {
 	return last, nil
 }
 
-// patience is how long anything may take.
-const patience = 15 * time.Minute
+// patience is how long a step may take on a thousand clusters.
+const patience = time.Hour
 
 // poll is how often a state is looked at that nothing is measured by.
 const poll = 500 * time.Millisecond

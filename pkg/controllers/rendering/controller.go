@@ -4,6 +4,7 @@ package rendering
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -76,31 +77,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	configs, directWaiting, err := r.listDirect(component)
-	if err != nil || !waiting && !directWaiting {
+	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if !waiting && !directWaiting {
+		r.reportStops(component, nil, nil)
+		return reconcile.Result{}, nil
 	}
 	rollouts, err := r.gatherRollouts(ctx, component, addOns, configs)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	next := waitingRetry
+	plans := map[string]rollout.Plan{}
+	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(rollouts)) {
-		recheck, err := r.continueRollout(ctx, rollouts[key])
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		if recheck > 0 {
-			next = min(next, recheck)
+		plan, err := r.continueRollout(ctx, rollouts[key])
+		errs = append(errs, err)
+		plans[key] = plan
+		if plan.Recheck > 0 {
+			next = min(next, plan.Recheck)
 		}
 		if slices.ContainsFunc(rollouts[key].members, func(m *member) bool { return m.pending }) {
 			next = min(next, pendingRetry)
 		}
 	}
+	r.reportStops(component, rollouts, plans)
+	if err := errors.Join(errs...); err != nil {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{RequeueAfter: next}, nil
 }
 
-// continueRollout gives the turn to the next clusters of one rollout, and returns the time until the plan may change without an event.
-func (r *Reconciler) continueRollout(ctx context.Context, o *clusterRollout) (time.Duration, error) {
+// continueRollout gives the turn to the next clusters of one rollout, and returns the plan. A cluster whose turn cannot be recorded does
+// not keep the turn from other clusters.
+func (r *Reconciler) continueRollout(ctx context.Context, o *clusterRollout) (rollout.Plan, error) {
 	clusters := make([]rollout.Cluster, 0, len(o.members))
 	for _, m := range o.members {
 		clusters = append(clusters, m.Cluster)
@@ -110,14 +121,11 @@ func (r *Reconciler) continueRollout(ctx context.Context, o *clusterRollout) (ti
 		log.FromContext(ctx).Error(err, "no cluster gets a new rendering by this rollout strategy", "rollout", o.key)
 		plan.Update = nil
 	}
+	var errs []error
 	for _, m := range o.members {
-		if m.Phase != rollout.Waiting || !m.immediate && !plan.Update.Has(m.Name) {
-			continue
-		}
-		if err := r.giveTurn(ctx, m); err != nil {
-			return 0, err
+		if m.Phase == rollout.Waiting && (m.immediate || plan.Update.Has(m.Name)) {
+			errs = append(errs, r.giveTurn(ctx, m))
 		}
 	}
-	r.reportStop(o, plan)
-	return plan.Recheck, nil
+	return plan, errors.Join(errs...)
 }

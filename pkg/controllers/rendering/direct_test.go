@@ -3,9 +3,12 @@
 package rendering
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -178,8 +182,18 @@ func newDirectHub(t *testing.T, strategy clusterv1alpha1.RolloutStrategy, names 
 	return h
 }
 
-// turns runs a pass with a cache that is up to date, and returns the clusters that had their turn.
+// turns runs a pass, and returns the clusters that had their turn.
 func (h *directHub) turns(t *testing.T) (turns []string, requeued bool) {
+	t.Helper()
+	result, err := h.pass(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.listTurns(t), result.RequeueAfter > 0
+}
+
+// pass runs a pass with a cache that is up to date.
+func (h *directHub) pass(t *testing.T) (reconcile.Result, error) {
 	t.Helper()
 	list, err := h.client.Resource(api.Serving.Resource()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -192,21 +206,24 @@ func (h *directHub) turns(t *testing.T) (turns []string, requeued bool) {
 		}
 	}
 	h.Configs = map[api.Component]cache.GenericLister{api.Serving: cache.NewGenericLister(indexer, api.Serving.Resource().GroupResource())}
-	result, err := h.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: api.Serving.AddOnName()}})
+	return h.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: api.Serving.AddOnName()}})
+}
+
+// listTurns returns the names of the clusters that had their turn, sorted.
+func (h *directHub) listTurns(t *testing.T) []string {
+	t.Helper()
+	list, err := h.client.Resource(api.Serving.Resource()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var out []string
 	for i := range list.Items {
-		name := list.Items[i].GetName()
-		got, err := h.client.Resource(api.Serving.Resource()).Namespace("fleet").Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.GetAnnotations()[api.RenderingTurnAnnotation] == "r2" {
-			turns = append(turns, name)
+		if list.Items[i].GetAnnotations()[api.RenderingTurnAnnotation] == "r2" {
+			out = append(out, list.Items[i].GetName())
 		}
 	}
-	return turns, result.RequeueAfter > 0
+	slices.Sort(out)
+	return out
 }
 
 // delivers sets the state of cluster c1 after its turn.
@@ -263,6 +280,21 @@ func TestDirectTurns(t *testing.T) {
 		t.Error("the controller is not at rest")
 	}
 }
+
+// TestFailedTurn holds that a cluster whose turn cannot be recorded does not keep the turn from other clusters.
+func TestFailedTurn(t *testing.T) {
+	h := newDirectHub(t, clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All}, "c1", "c2", "c3")
+	h.client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patch, isPatch := action.(clienttesting.PatchAction)
+		return isPatch && patch.GetName() == "c1", nil, errRefused
+	})
+	_, err := h.pass(t)
+	if diff := cmp.Diff([]string{"c2", "c3"}, h.listTurns(t)); diff != "" || !errors.Is(err, errRefused) {
+		t.Errorf("turns (-want +got):\n%s\nthe error is %v", diff, err)
+	}
+}
+
+var errRefused = errors.New("refused by an admission webhook")
 
 // TestMixedRollout holds that clusters of both deliveries share the places of one rollout.
 func TestMixedRollout(t *testing.T) {

@@ -163,7 +163,7 @@ func TestToleratedFailureIsNoStop(t *testing.T) {
 	if err != nil || plan.Stopped || plan.Update.Len() > 0 || !plan.TimedOut.Has("cluster1") {
 		t.Fatalf("the plan is %+v, the error %v", plan, err)
 	}
-	r.reportStop(o, plan)
+	r.reportStops(api.Serving, map[string]*clusterRollout{o.key: o}, map[string]rollout.Plan{o.key: plan})
 	if n := len(recorder.Events); n > 0 {
 		t.Errorf("the Event is %q, and the rollout continues", <-recorder.Events)
 	}
@@ -260,14 +260,22 @@ func TestStopIsReportedOnce(t *testing.T) {
 	if err != nil || plan.Update.Len() > 0 || !plan.Stopped || !plan.TimedOut.Has("cluster1") {
 		t.Fatalf("the plan is %+v, the error %v", plan, err)
 	}
-	r.reportStop(o, plan)
-	r.reportStop(o, plan)
-	if n := len(recorder.Events); n != 1 {
-		t.Fatalf("there are %d Events, want 1", n)
-	}
-	r.reportStop(o, rollout.Plan{})
-	r.reportStop(o, plan)
-	if n := len(recorder.Events); n != 2 {
-		t.Errorf("there are %d Events after another stop, want 2", n)
+	rollouts := map[string]*clusterRollout{o.key: o}
+	for i, step := range []struct {
+		plans map[string]rollout.Plan
+		want  int // Events until then
+	}{
+		{plans: map[string]rollout.Plan{o.key: plan}, want: 1},
+		{plans: map[string]rollout.Plan{o.key: plan}, want: 1},
+		{plans: map[string]rollout.Plan{o.key: {}}, want: 1},
+		{plans: map[string]rollout.Plan{o.key: plan}, want: 2},
+		{want: 2}, // no cluster waits any more
+		{plans: map[string]rollout.Plan{o.key: plan}, want: 3},
+	} {
+		r.reportStops(api.Serving, rollouts, step.plans)
+		if n := len(recorder.Events); n != step.want {
+			t.Errorf("there are %d Events after pass %d, want %d", n, i+1, step.want)
+		}
+		r.reportStops(api.Eventing, nil, nil) // changes nothing for Serving
 	}
 }

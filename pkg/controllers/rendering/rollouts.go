@@ -5,7 +5,6 @@ package rendering
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
@@ -193,39 +193,46 @@ func isImmediate(annotations map[string]string) bool {
 	return annotations[api.RenderingAnnotation] == api.RenderingImmediate
 }
 
-// stops holds the stopped rollouts, so that one Event reports a stop. A restarted manager reports the stop again.
+// stops holds the stopped rollouts of each component, so that one Event reports a stop. A restarted manager reports the stop again.
 type stops struct {
 	sync.Mutex
-	stopped map[string]bool
+	stopped map[api.Component]sets.Set[string]
+}
+
+// replace records the keys of the rollouts of the component that are stopped now, and returns those that were not stopped before, sorted.
+func (s *stops) replace(component api.Component, stopped sets.Set[string]) []string {
+	s.Lock()
+	defer s.Unlock()
+	added := sets.List(stopped.Difference(s.stopped[component]))
+	if s.stopped == nil {
+		s.stopped = map[api.Component]sets.Set[string]{}
+	}
+	s.stopped[component] = stopped
+	return added
 }
 
 // maxNamed is the number of clusters that an Event names.
 const maxNamed = 5
 
-// reportStop emits an Event when more clusters fail than the strategy of a rollout permits.
-func (r *Reconciler) reportStop(o *clusterRollout, plan rollout.Plan) {
-	key := o.key
-	if o.definition != nil {
-		key = o.definition.Name + " " + key
-	}
-	r.stops.Lock()
-	defer r.stops.Unlock()
-	if r.stops.stopped == nil {
-		r.stops.stopped = map[string]bool{}
-	}
-	was := r.stops.stopped[key]
-	r.stops.stopped[key] = plan.Stopped
-	if !plan.Stopped || was || o.definition == nil {
-		return
-	}
-	failed := slices.Sorted(func(yield func(string) bool) {
-		for name := range plan.TimedOut {
-			if !yield(name) {
-				return
-			}
+// reportStops emits an Event for each rollout of the component that stops: more clusters fail than the strategy of the rollout permits.
+// plans has all rollouts of the component, by key.
+func (r *Reconciler) reportStops(component api.Component, rollouts map[string]*clusterRollout, plans map[string]rollout.Plan) {
+	stopped := sets.New[string]()
+	for key, plan := range plans {
+		if plan.Stopped {
+			stopped.Insert(key)
 		}
-	})
-	r.Events.Eventf(o.definition, nil, corev1.EventTypeWarning, "RenderingStopped", "Report", "%s", message.Shorten(fmt.Sprintf(
-		"The new rendering stops for the clusters of %s: %s do not run the rendering within progressDeadline", o.key,
-		strings.Join(failed[:min(len(failed), maxNamed)], ", ")), message.MaxNote))
+	}
+	for _, key := range r.stops.replace(component, stopped) {
+		if o := rollouts[key]; o.definition != nil {
+			r.Events.Eventf(o.definition, nil, corev1.EventTypeWarning, "RenderingStopped", "Report", "%s", describeStop(o, plans[key]))
+		}
+	}
+}
+
+// describeStop names the clusters by which a rollout stops.
+func describeStop(o *clusterRollout, plan rollout.Plan) string {
+	failed := sets.List(plan.TimedOut)
+	return message.Shorten(fmt.Sprintf("The new rendering stops for the clusters of %s: %s do not run the rendering within progressDeadline",
+		o.key, strings.Join(failed[:min(len(failed), maxNamed)], ", ")), message.MaxNote)
 }

@@ -299,7 +299,9 @@ func failurePoliciesOf(t *testing.T, w *workv1.ManifestWork) []string {
 	t.Helper()
 	var out []string
 	for _, m := range w.Spec.Workload.Manifests {
-		var o struct{ Webhooks []struct{ FailurePolicy string } }
+		var o struct {
+			Webhooks []struct{ FailurePolicy string }
+		}
 		if err := json.Unmarshal(m.Raw, &o); err != nil {
 			t.Fatal(err)
 		}

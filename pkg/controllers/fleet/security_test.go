@@ -79,7 +79,7 @@ func TestAnnotationsOfAChildAreRefused(t *testing.T) {
 	}
 }
 
-// TestATemplateSetsNoReference holds that a template names neither a cluster nor a record of the KnativeFleet.
+// TestATemplateSetsNoReference holds that a template names neither a cluster nor a record of the manager.
 func TestATemplateSetsNoReference(t *testing.T) {
 	for name, template := range map[string]string{
 		"a reference":       `{"spec": {"clusterProfileRef": {"namespace": "red", "name": "c1"}}}`,
@@ -87,6 +87,10 @@ func TestATemplateSetsNoReference(t *testing.T) {
 		"the label":         `{"metadata": {"labels": {"` + api.FleetLabel + `": "another"}}}`,
 		"a spec as a list":  `{"spec": []}`,
 		"a request to take": `{"metadata": {"annotations": {"` + api.FleetAdoptAnnotation + `": "another"}}}`,
+		"a turn":            `{"metadata": {"annotations": {"` + api.RenderingTurnAnnotation + `": "r1"}}}`,
+		"a cluster":         `{"metadata": {"annotations": {"` + api.InstalledOnAnnotation + `": "u1"}}}`,
+		"a rollback":        `{"metadata": {"annotations": {"` + api.RollbackAnnotation + `": "1"}}}`,
+		"a pin":             `{"metadata": {"annotations": {"` + api.PinnedVersionAnnotation + `": "1.22.0"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, `{"selector": {}, "serving": `+template+`}`, threeProfiles()...)

@@ -138,7 +138,7 @@ func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the hub has no installation on a cluster of this name", http.StatusNotFound)
 		return
 	}
-	view := clusterView{Hub: s.hub, Cluster: name, Updated: s.at.Format(time.TimeOnly)}
+	view := clusterView{Cluster: name, Updated: s.at.Format(time.TimeOnly)}
 	var works []workv1.ManifestWork
 	isListed := false
 	var tree bytes.Buffer
@@ -162,7 +162,7 @@ func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 // serveReason shows the documentation of a reason, and the clusters with the reason.
 func (d *Dashboard) serveReason(w http.ResponseWriter, r *http.Request) {
 	s, name := d.state(), r.URL.Query().Get("name")
-	view := reasonView{Hub: s.hub, Reason: name, Updated: s.at.Format(time.TimeOnly)}
+	view := reasonView{Reason: name, Updated: s.at.Format(time.TimeOnly)}
 	rows, _ := d.book.Explain(name)
 	for _, row := range rows {
 		view.Rows = append(view.Rows, reasonRow{row.Condition, row.Status, row.Meaning, row.Remedy})

@@ -66,7 +66,7 @@ type countView struct {
 type cellView struct {
 	Cluster, Component, Version, Reason, Message, Age string
 	State                                             state
-	Paused, Behind                                    bool
+	Paused                                            bool
 }
 
 // rowView is a cluster with its components.
@@ -87,7 +87,7 @@ type problemView struct {
 func newCell(i *installations.Installation, now time.Time) cellView {
 	out := cellView{
 		Cluster: i.Cluster, Component: string(i.Component), Version: cmp.Or(i.Version, "-"), Reason: i.Reason, Message: i.Message, Paused: i.Paused,
-		Behind: i.NextRevision != "", State: stateOf(i),
+		State: stateOf(i),
 	}
 	if i.NextVersion != "" {
 		out.Version = cmp.Or(i.Version, "none") + " → " + i.NextVersion
@@ -211,17 +211,17 @@ func listRows(all []installations.Installation, now time.Time) []rowView {
 
 // clusterView is the content of the page of one cluster.
 type clusterView struct {
-	Hub, Cluster, Updated string
-	Failures              []string
-	Cells                 []cellView
-	Tree                  string
+	Cluster, Updated string
+	Failures         []string
+	Cells            []cellView
+	Tree             string
 }
 
 // reasonView is the content of the page of one reason.
 type reasonView struct {
-	Hub, Reason, Updated string
-	Rows                 []reasonRow
-	Clusters             []cellView
+	Reason, Updated string
+	Rows            []reasonRow
+	Clusters        []cellView
 }
 
 type reasonRow struct{ Condition, Status, Meaning, Remedy string }

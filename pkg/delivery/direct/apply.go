@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,8 +23,6 @@ import (
 )
 
 const (
-	// inParallel is how many requests a pass has under way at a time.
-	inParallel = 10
 	// closingTimeout bounds recording the results of a pass whose own deadline has expired.
 	closingTimeout = 10 * time.Second
 	// firstRetry and longestRetry bound the pause before a refused object is tried again. Each pause is twice the pause before.
@@ -90,21 +87,20 @@ type applyResult struct {
 func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, batch []desiredObject, inv inventory.Items) error {
 	var mu sync.Mutex
 	results := make(map[render.ObjectID]applyResult, len(batch))
-	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(inParallel)
+	requests := newRequestBatch(ctx)
 	for _, it := range batch {
-		g.Go(func() error {
-			r := i.applyObject(groupCtx, a, &it)
+		requests.run(func(ctx context.Context) error {
+			r := i.applyObject(ctx, a, &it)
 			mu.Lock()
 			defer mu.Unlock()
 			results[it.id] = r
-			if clustercache.IsUnavailable(r.err) {
+			if r.err != nil {
 				return fmt.Errorf("cannot apply %s: %w", it.id, r.err)
 			}
 			return nil
 		})
 	}
-	err := g.Wait()
+	err := requests.wait()
 	for _, it := range batch {
 		r, done := results[it.id]
 		switch {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -154,11 +153,10 @@ func (i *Installation) removeItems(ctx context.Context, inv inventory.Items, mat
 // failures. An error means that the cluster is unavailable.
 func (i *Installation) deleteItems(ctx context.Context, batch []inventory.Item, inv inventory.Items) error {
 	var mu sync.Mutex
-	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(inParallel)
+	requests := newRequestBatch(ctx)
 	for _, e := range batch {
-		g.Go(func() error {
-			gone, err := i.deleteItem(groupCtx, &e)
+		requests.run(func(ctx context.Context) error {
+			gone, err := i.deleteItem(ctx, &e)
 			if clustercache.IsUnavailable(err) {
 				return fmt.Errorf("cannot delete %s: %w", e.ID(), err)
 			}
@@ -176,7 +174,7 @@ func (i *Installation) deleteItems(ctx context.Context, batch []inventory.Item, 
 			return nil
 		})
 	}
-	return g.Wait()
+	return requests.wait()
 }
 
 // deleteItem deletes an object of this installation. gone reports that the object is gone or belongs to another owner.

@@ -5,6 +5,8 @@ package direct
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,19 +30,30 @@ const longestStop = 3 * time.Minute
 // their permissions exist: a controller without its permissions cannot release its Leases, and the next installation would
 // wait for each Lease to expire.
 func (i *Installation) stopWorkloads(ctx context.Context, inv inventory.Items) (waiting string, err error) {
+	var mu sync.Mutex
 	var running []string
+	requests := newRequestBatch(ctx)
 	for _, e := range inv.Sorted() {
 		if e.Group != "apps" || (e.Kind != "Deployment" && e.Kind != "StatefulSet") {
 			continue
 		}
-		stopped, err := i.stopWorkload(ctx, &e)
-		if clustercache.IsUnavailable(err) {
-			return "", fmt.Errorf("cannot stop %s: %w", e.ID(), err)
-		}
-		if err == nil && !stopped { // the deletion follows a refusal, too
-			running = append(running, e.ID().String())
-		}
+		requests.run(func(ctx context.Context) error {
+			stopped, err := i.stopWorkload(ctx, &e)
+			if clustercache.IsUnavailable(err) {
+				return fmt.Errorf("cannot stop %s: %w", e.ID(), err)
+			}
+			if err == nil && !stopped { // the deletion follows a refusal, too
+				mu.Lock()
+				defer mu.Unlock()
+				running = append(running, e.ID().String())
+			}
+			return nil
+		})
 	}
+	if err := requests.wait(); err != nil {
+		return "", err
+	}
+	slices.Sort(running)
 	if len(running) == 0 {
 		return "", nil
 	}

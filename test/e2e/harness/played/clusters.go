@@ -22,8 +22,12 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 )
 
-// parallelCalls is the number of clusters for which ForEachCluster calls a function at a time.
-const parallelCalls = 10
+const (
+	// parallelCalls is the number of clusters for which ForEachCluster calls a function at a time.
+	parallelCalls = 10
+	// parallelJoins is the number of clusters that join at a time. A join mostly waits for the hub.
+	parallelJoins = 50
+)
 
 const (
 	// patience is the longest time for the hub to accept a change of one cluster.
@@ -57,18 +61,19 @@ func (c *Clusters) JoinHub(ctx context.Context, count int) error {
 	for i := range count {
 		c.names = append(c.names, fmt.Sprintf("cluster%03d", i+1))
 	}
-	if err := ForEachCluster(ctx, c.names, c.joinCluster); err != nil {
-		return err
-	}
-	go c.renewLeases(ctx)
-	return nil
+	go c.renewLeases(ctx) // a thousand clusters join more slowly than the lease of the first cluster ends
+	return forEachCluster(ctx, parallelJoins, c.names, c.joinCluster)
 }
 
 // ForEachCluster calls a function for each of the clusters, for several clusters at a time.
 func ForEachCluster(ctx context.Context, clusters []string, call func(ctx context.Context, cluster string) error) error {
+	return forEachCluster(ctx, parallelCalls, clusters, call)
+}
+
+func forEachCluster(ctx context.Context, parallel int, clusters []string, call func(ctx context.Context, cluster string) error) error {
 	var mu sync.Mutex
 	var errs []error
-	workqueue.ParallelizeUntil(ctx, parallelCalls, len(clusters), func(i int) {
+	workqueue.ParallelizeUntil(ctx, parallel, len(clusters), func(i int) {
 		if err := call(ctx, clusters[i]); err != nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -73,14 +73,20 @@ func readTemplates(spec *fleetv1alpha1.KnativeFleetSpec) (*templates, *problem) 
 	return out, nil
 }
 
-// writtenAnnotations are the annotations that the manager writes on a child, or removes from a child.
-var writtenAnnotations = []string{api.InstalledOnAnnotation, api.PinnedVersionAnnotation, api.RenderingTurnAnnotation, api.RollbackAnnotation}
+// writtenByManager reports whether the manager writes the label or annotation on a child, or removes the key from a child.
+func writtenByManager(key string) bool {
+	switch key {
+	case api.InstalledOnAnnotation, api.PinnedVersionAnnotation, api.RenderingTurnAnnotation, api.RollbackAnnotation:
+		return true
+	}
+	return strings.HasPrefix(key, api.FleetLabel)
+}
 
 // checkMetadata refuses the keys that the KnativeFleet and the other controllers write on a child: a template would overwrite the value
 // with each pass.
 func checkMetadata(component api.Component, metadata fleetv1alpha1.TemplateMetadata) *problem {
 	for _, key := range slices.Sorted(maps.Keys(mergeMaps(metadata.Labels, metadata.Annotations))) {
-		if strings.HasPrefix(key, api.FleetLabel) || slices.Contains(writtenAnnotations, key) {
+		if writtenByManager(key) {
 			return &problem{fleetv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
 				"the template of %s sets %s, which the manager sets for each child; remove the key", component.Kind(), message.Quote(key))}
 		}

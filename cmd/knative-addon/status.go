@@ -55,7 +55,7 @@ func newStatusCommand() *cobra.Command {
 	flags.BoolVar(&c.notReady, "not-ready", false, "list only installations that are not ready")
 	flags.StringVarP(&c.output, "output", "o", "", "format: empty for a table, wide, json or yaml; with --watch, json prints one object a line")
 	registerFlagValues(cmd, "output", "wide", "json", "yaml")
-	flags.BoolVarP(&c.watch, "watch", "w", false, "after the list, print a line for each change")
+	flags.BoolVarP(&c.watch, "watch", "w", false, "after the list, print a line for each change; on a terminal, also show the progress of each component")
 	return cmd
 }
 
@@ -133,10 +133,17 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 		return err
 	}
 	printListErrors(warnings, failed)
+	showProgress := func([]installations.Installation) {}
+	if isTerminal(out) && c.output != "json" {
+		bars := newProgressBars(out, s.query.Components)
+		defer bars.Close()
+		out, showProgress = bars, bars.update
+	}
 	var last []installations.Installation
 	isFirst := true
 	err := watcher.Run(ctx, func(objects installations.Objects) (bool, error) {
 		selected, _ := s.filter.Select(installations.Compose(objects))
+		showProgress(selected)
 		changes := installations.Diff(last, selected)
 		last = selected
 		if isFirst && c.output != "json" {

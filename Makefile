@@ -115,7 +115,7 @@ verify-format: ## Fail if a Go file of any module is not formatted.
 
 # The cache of go test does not see changes of the chart, which is outside of the module.
 .PHONY: verify-alerts
-verify-alerts: ## Test alerts and dashboard of the chart with Prometheus' query engine, and the health check with Argo CD's Lua.
+verify-alerts: ## Test alerts and dashboard of the chart with Prometheus' query engine, and the health checks with the code of Argo CD and Flux.
 	cd test/alerts && go test -count=1 ./...
 
 .PHONY: verify-workflows

@@ -1,7 +1,7 @@
 // Copyright Contributors to the Open Cluster Management project
 
-// Package health tests the health check for Argo CD of docs/gitops.md with the Lua interpreter of Argo CD. The package is here, so that
-// the interpreter is no dependency of the add-on.
+// Package health tests the health checks of docs/gitops.md: the check for Argo CD with the Lua interpreter of Argo CD, and the expressions
+// for Flux with the evaluator of Flux and with kstatus. The package is here, so that these libraries are no dependencies of the add-on.
 package health
 
 import (
@@ -14,24 +14,30 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// readScripts returns the Lua scripts of the ConfigMap in docs/gitops.md, by key.
-func readScripts(t *testing.T) map[string]string {
+// readBlock decodes a block of YAML of docs/gitops.md.
+func readBlock(t *testing.T, name string, into any) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/gitops.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "<!-- argocd-cm -->\n```yaml\n")
-	text, _, closed := strings.Cut(rest, "```\n<!-- /argocd-cm -->")
+	_, rest, found := strings.Cut(string(page), "<!-- "+name+" -->\n```yaml\n")
+	text, _, closed := strings.Cut(rest, "```\n<!-- /"+name+" -->")
 	if !found || !closed {
-		t.Fatal("docs/gitops.md has no block argocd-cm")
+		t.Fatalf("docs/gitops.md has no block %s", name)
 	}
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readScripts returns the Lua scripts of the ConfigMap in docs/gitops.md, by key.
+func readScripts(t *testing.T) map[string]string {
+	t.Helper()
 	var config struct {
 		Data map[string]string `yaml:"data"`
 	}
-	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-		t.Fatal(err)
-	}
+	readBlock(t, "argocd-cm", &config)
 	return config.Data
 }
 
@@ -108,14 +114,21 @@ func TestHealth(t *testing.T) {
 			of(2, `{type: Ready, status: "True", reason: Ready}, {type: SettingsEffective, status: "False", reason: CheckSettings, message: autoscalr}`),
 			"Healthy", "Ready; SettingsEffective: autoscalr",
 		},
+		"a fleet's rollout":      {ready("False", "Progressing", "3 of 9 clusters"), "Progressing", "Progressing: 3 of 9 clusters"},
+		"a fleet's last cluster": {ready("False", "ClustersNotReady", "8 of 9"), "Progressing", "ClustersNotReady: 8 of 9"},
+		"a stopped rollout":      {ready("False", "MaxFailuresExceeded", "c1 failed"), "Degraded", "MaxFailuresExceeded: c1 failed"},
+		"a held removal": {
+			of(2, `{type: Ready, status: "True", reason: Ready}, {type: RemovalHeld, status: "True", reason: MassRemoval, message: confirm}`),
+			"Healthy", "Ready; RemovalHeld: confirm",
+		},
 		"a removal": {
 			`{metadata: {generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {observedGeneration: 2}}`, "Progressing", "the installation is being removed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripts := readScripts(t)
-			for _, kind := range []string{"KnativeServing", "KnativeEventing"} {
-				script := scripts["resource.customizations.health.operator.knative.dev_"+kind]
+			for _, kind := range []string{"operator.knative.dev_KnativeServing", "operator.knative.dev_KnativeEventing", "knative.open-cluster-management.io_KnativeFleet"} {
+				script := scripts["resource.customizations.health."+kind]
 				if script == "" {
 					t.Fatalf("docs/gitops.md has no check of %s", kind)
 				}

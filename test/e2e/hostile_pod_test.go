@@ -17,17 +17,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
 // checkMetricsReaders holds that metrics need a token of the hub with the chart's role.
 func (h hostileHub) checkMetricsReaders(t *testing.T) {
-	if status, _ := scrape(t.Context(), t, h.Fleet, ""); status != http.StatusUnauthorized {
+	if status, _ := scrape(t.Context(), t, h.Fleet, harness.Manager, ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token the answer is %d", status)
 	}
-	if status, _ := scrape(t.Context(), t, h.Fleet, h.tenant.BearerToken); status != http.StatusForbidden {
+	if status, _ := scrape(t.Context(), t, h.Fleet, harness.Manager, h.tenant.BearerToken); status != http.StatusForbidden {
 		t.Errorf("the tenant is answered %d", status)
 	}
-	if status, body := scrape(t.Context(), t, h.Fleet, createMetricsReader(t, h.Fleet)); status != http.StatusOK || !strings.Contains(body, "workqueue_depth") {
+	if status, body := scrape(t.Context(), t, h.Fleet, harness.Manager, createMetricsReader(t, h.Fleet)); status != http.StatusOK || !strings.Contains(body, "workqueue_depth") {
 		t.Errorf("a reader is answered %d:\n%.200s", status, body)
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// scrape returns the answer of the manager's endpoint for metrics to a token.
-func scrape(ctx context.Context, t *testing.T, f *harness.Fleet, token string) (status int, body string) {
+// scrape returns the answer of a manager's endpoint for metrics to a token.
+func scrape(ctx context.Context, t *testing.T, f *harness.Fleet, component, token string) (status int, body string) {
 	t.Helper()
 	client := &http.Client{
 		Timeout:   time.Minute,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // the certificate signs itself
 	}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.MetricsURL(harness.Manager), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.MetricsURL(component), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func countsInstallations(t *testing.T, p push, pull, push string) {
 		}
 	}
 	eventually(t, "the metrics count the installations", time.Minute, func(ctx context.Context) error {
-		status, body := scrape(ctx, t, p.Fleet, token)
+		status, body := scrape(ctx, t, p.Fleet, harness.Manager, token)
 		var missing []string
 		for _, series := range want {
 			if !strings.Contains(body, "\n"+series) {

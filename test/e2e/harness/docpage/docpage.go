@@ -62,6 +62,31 @@ func Read(page string) ([]Block, error) {
 	return r.blocks, nil
 }
 
+// SelectSections returns the lines of the named sections, which begin with a heading and end before the next one. A missing section is an error.
+func SelectSections(page string, sections ...string) (string, error) {
+	missing := slices.Clone(sections)
+	var out []string
+	selected := false
+	isCode := false
+	for _, line := range strings.Split(page, "\n") {
+		if strings.HasPrefix(line, "```") {
+			isCode = !isCode
+		}
+		if !isCode && strings.HasPrefix(line, "#") {
+			heading := strings.TrimLeft(line, "# ")
+			selected = slices.Contains(sections, heading)
+			missing = slices.DeleteFunc(missing, func(s string) bool { return s == heading })
+		}
+		if selected {
+			out = append(out, line)
+		}
+	}
+	if len(missing) > 0 {
+		return "", fmt.Errorf("the page has no section %q", missing)
+	}
+	return strings.Join(out, "\n"), nil
+}
+
 // reader reads a page line by line.
 type reader struct {
 	lines   []string

@@ -33,6 +33,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestSelectSections holds that a section ends before the next heading, and that a comment of a command is no heading.
+func TestSelectSections(t *testing.T) {
+	const text = "# Page\n\nabove\n\n## First\n\n```sh\n# a comment\nls\n```\n\n### Nested\n\nnested\n\n## Last\n\nend\n"
+	got, err := SelectSections(text, "First", "Last")
+	if want := "## First\n\n```sh\n# a comment\nls\n```\n\n## Last\n\nend\n"; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if got, err := SelectSections(text, "First", "a comment"); err == nil {
+		t.Errorf("a missing section is no error: %q", got)
+	}
+}
+
 // TestReadOverlooksNothing holds that a page with commands outside of blocks is refused.
 func TestReadOverlooksNothing(t *testing.T) {
 	const commands = "```sh\nmake\n```\n"

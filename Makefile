@@ -262,11 +262,14 @@ build: ## Build bin/knative-addon.
 	@$(call progress,making the archive of Knative's release manifests,go run ./pkg/render/releases/generate)
 	@$(call progress,building bin/knative-addon,go build -ldflags "-X main.version=$(VERSION)" -o bin/knative-addon ./cmd/knative-addon)
 
+# The URI of the builder, for the provenance of each image; empty outside of the workflow of releases, and then images have none.
+BUILDER ?= $(if $(GITHUB_WORKFLOW_REF),https://github.com/$(GITHUB_WORKFLOW_REF))
+
 BUILD_IMAGE = $(MAKE) --no-print-directory releases && (cd deploy/image && go build -o $(CURDIR)/bin/image .) && \
-	bin/image -version $(VERSION) -name $(IMAGE) -platforms $(PLATFORMS) -output bin/knative-addon-image.tar
+	bin/image -version $(VERSION) -name $(IMAGE) -platforms $(PLATFORMS) -builder '$(BUILDER)' -output bin/knative-addon-image.tar
 
 .PHONY: image
-image: ## Build the manager's image IMAGE for PLATFORMS as an OCI archive, with bills of materials; no container engine is needed.
+image: ## Build the manager's image IMAGE for PLATFORMS as an OCI archive, with bills of materials and, with BUILDER, provenance; no container engine is needed.
 	@$(BUILD_IMAGE)
 
 .PHONY: image-push

@@ -4,8 +4,10 @@ go 1.26.0
 
 require (
 	github.com/google/go-containerregistry v0.20.6
+	github.com/in-toto/attestation v1.1.2
 	github.com/spdx/tools-golang v0.5.5
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
+	google.golang.org/protobuf v1.36.6
 )
 
 require (

@@ -24,9 +24,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	intoto "github.com/in-toto/attestation/go/v1"
 	"github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdxlib"
+	"google.golang.org/protobuf/encoding/protojson"
 )
 
 const testName = "registry.example.com/team/knative-addon:v1.2.3"
@@ -111,6 +115,7 @@ func TestBadArguments(t *testing.T) {
 		"an argument":                 {args: []string{output, "-name=" + testName, "linux"}, want: "linux"},
 		"a name without a repository": {args: []string{output, "-name=UPPER CASE"}, want: "UPPER CASE"},
 		"an unknown platform":         {args: []string{output, "-name=" + testName, "-platforms=a/b/c/d"}, want: "a/b/c/d"},
+		"a source without revision":   {args: []string{output, "-name=" + testName, "-source=" + t.TempDir(), "-builder=https://example.com"}, want: "cannot read the revision"},
 		"a source without module":     {args: []string{output, "-name=" + testName, "-source=" + t.TempDir()}, want: "cannot build the program for linux/amd64"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +167,9 @@ func TestPush(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	revision := commitAll(t, source)
 	reference := strings.TrimPrefix(server.URL, "http://") + "/team/knative-addon:v1.2.3"
-	args := []string{"-push", "-source=" + source, "-platforms=linux/arm64", "-name=" + reference, "-output=" + filepath.Join(t.TempDir(), "image.tar")}
+	args := []string{"-push", "-source=" + source, "-builder=https://example.com/builder", "-platforms=linux/arm64", "-name=" + reference, "-output=" + filepath.Join(t.TempDir(), "image.tar")}
 	if err := run(t.Context(), io.Discard, args); err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +187,57 @@ func TestPush(t *testing.T) {
 	if config, err := image.ConfigFile(); err != nil || config.Architecture != "arm64" {
 		t.Errorf("the registry has %+v, error %v", config, err)
 	}
-	checkReferrer(t, tag, image)
+	checkMaterials(t, readReferrer(t, tag, image, spdxMediaType))
+	checkProvenance(t, readReferrer(t, tag, image, intotoMediaType), image, revision)
+	if err := os.WriteFile(filepath.Join(source, "later.go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), io.Discard, args); err == nil || !strings.Contains(err.Error(), "later.go") {
+		t.Errorf("a checkout with changes: error is %v", err)
+	}
 }
 
-// checkReferrer reads the bill of materials that the registry lists for an image.
-func checkReferrer(t *testing.T, tag name.Tag, image v1.Image) {
+// commitAll commits the files of a directory, and returns the commit.
+func commitAll(t *testing.T, directory string) string {
+	t.Helper()
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "--quiet", "-m", "x"}} {
+		if _, err := runGit(t.Context(), directory, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revision, err := readRevision(t.Context(), directory)
+	if err != nil || len(revision) != 40 {
+		t.Fatalf("the revision is %q, error %v", revision, err)
+	}
+	return revision
+}
+
+// checkProvenance holds that the provenance of an image names the image, the commit and the builder.
+func checkProvenance(t *testing.T, content []byte, image v1.Image, revision string) {
+	t.Helper()
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := &intoto.Statement{}
+	if err := errors.Join(protojson.Unmarshal(content, statement), statement.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	predicate, err := protojson.Marshal(statement.Predicate)
+	described := &provenance.Provenance{}
+	if err = errors.Join(err, protojson.Unmarshal(predicate, described), described.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	sources := described.BuildDefinition.ResolvedDependencies
+	if len(statement.Subject) != 1 || statement.Subject[0].Digest["sha256"] != digest.Hex || len(sources) != 1 || sources[0].Digest["gitCommit"] != revision ||
+		described.RunDetails.Builder.Id != "https://example.com/builder" || statement.PredicateType != predicateType ||
+		described.BuildDefinition.ExternalParameters.AsMap()["platform"] != "linux/arm64" {
+		t.Errorf("the provenance of %s at %s is %s", digest, revision, content)
+	}
+}
+
+// readReferrer reads the document of a type that the registry lists for an image.
+func readReferrer(t *testing.T, tag name.Tag, image v1.Image, mediaType types.MediaType) []byte {
 	t.Helper()
 	digest, err := image.Digest()
 	if err != nil {
@@ -196,10 +248,14 @@ func checkReferrer(t *testing.T, tag name.Tag, image v1.Image) {
 		t.Fatal(err)
 	}
 	referrers, err := index.IndexManifest()
-	if err != nil || len(referrers.Manifests) != 1 || referrers.Manifests[0].ArtifactType != string(spdxMediaType) {
-		t.Fatalf("the referrers are %+v, error %v, want one bill of materials", referrers, err)
+	if err != nil || len(referrers.Manifests) != 2 {
+		t.Fatalf("the referrers are %+v, error %v, want two", referrers, err)
 	}
-	artifact, err := remote.Image(tag.Context().Digest(referrers.Manifests[0].Digest.String()))
+	of := slices.IndexFunc(referrers.Manifests, func(d v1.Descriptor) bool { return d.ArtifactType == string(mediaType) })
+	if of < 0 {
+		t.Fatalf("the referrers are %+v, none is of type %s", referrers.Manifests, mediaType)
+	}
+	artifact, err := remote.Image(tag.Context().Digest(referrers.Manifests[of].Digest.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +268,16 @@ func checkReferrer(t *testing.T, tag name.Tag, image v1.Image) {
 		t.Fatal(err)
 	}
 	defer func() { _ = content.Close() }()
-	document, err := json.Read(content)
+	out, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func checkMaterials(t *testing.T, content []byte) {
+	t.Helper()
+	document, err := json.Read(bytes.NewReader(content))
 	if err != nil || len(document.Packages) != 2 || document.Packages[0].PackageName != "m" || document.Packages[1].PackageName != "stdlib" {
 		t.Errorf("the bill of materials is %+v, error %v", document, err)
 	}

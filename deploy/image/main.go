@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 func main() {
@@ -37,6 +38,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	reference := flags.String("name", "", "name of the image, as registry/repository:tag")
 	output := flags.String("output", "", "file of the OCI archive")
 	push := flags.Bool("push", false, "push the image to its registry, with the credentials of ~/.docker/config.json")
+	builderURI := flags.String("builder", "", "URI of the builder, such as the workflow, for a provenance of each image; needs a checkout without changes")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "platforms, separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -56,7 +58,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 		list = append(list, *platform)
 	}
-	b := builder{out: out, source: *source, version: *version, directory: filepath.Dir(*output)}
+	b := builder{out: out, source: *source, directory: filepath.Dir(*output), repository: tag.Context(), build: build{builder: *builderURI, version: *version}}
+	if b.build.builder != "" {
+		if b.build.revision, err = readRevision(ctx, b.source); err != nil {
+			return err
+		}
+	}
 	images, documents, err := b.buildImages(ctx, list)
 	if err != nil {
 		return err
@@ -76,18 +83,27 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := pushAll(ctx, tag, index, images, documents); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "pushed %s@%s, and the bill of materials of each platform\n", tag, digest)
+	fmt.Fprintf(out, "pushed %s@%s, and the documents of each platform\n", tag, digest)
 	return nil
 }
 
-// builder builds the program of one version. The builder prints its steps to out, and writes the bills of materials into the directory.
+// builder builds the program of one version. The builder prints its steps to out, and writes the documents into the directory.
 type builder struct {
-	out                        io.Writer
-	source, version, directory string
+	out               io.Writer
+	source, directory string
+	repository        name.Repository
+	// build describes the builds. Without a URI of the builder, images have no provenance.
+	build build
 }
 
-// buildImages builds an image and a bill of materials for each platform, in the order of the platforms.
-func (b builder) buildImages(ctx context.Context, platforms []v1.Platform) (images []v1.Image, documents [][]byte, err error) {
+// document is a document that refers to an image.
+type document struct {
+	mediaType types.MediaType
+	content   []byte
+}
+
+// buildImages builds an image and its documents for each platform, in the order of the platforms.
+func (b builder) buildImages(ctx context.Context, platforms []v1.Platform) (images []v1.Image, documents [][]document, err error) {
 	directory, err := os.MkdirTemp("", "knative-addon-image-")
 	if err != nil {
 		return nil, nil, err
@@ -95,52 +111,68 @@ func (b builder) buildImages(ctx context.Context, platforms []v1.Platform) (imag
 	defer func() { _ = os.RemoveAll(directory) }()
 	for _, platform := range platforms {
 		program := filepath.Join(directory, "knative-addon-"+platform.OS+"-"+platform.Architecture)
-		fmt.Fprintf(b.out, "building knative-addon %s for %s\n", b.version, platform)
-		if err := buildProgram(ctx, b.source, program, b.version, &platform); err != nil {
+		fmt.Fprintf(b.out, "building knative-addon %s for %s\n", b.build.version, platform)
+		if err := buildProgram(ctx, b.source, program, b.build.version, &platform); err != nil {
 			return nil, nil, err
 		}
-		image, err := assembleImage(program, b.version, &platform)
+		image, err := assembleImage(program, b.build.version, &platform)
 		if err != nil {
 			return nil, nil, err
 		}
-		document, err := b.writeDocument(program)
+		described, err := b.writeDocuments(program, image, platform)
 		if err != nil {
 			return nil, nil, err
 		}
-		images, documents = append(images, image), append(documents, document)
+		images, documents = append(images, image), append(documents, described)
 	}
 	return images, documents, nil
 }
 
-// pushAll pushes the index with all images, and the bill of materials of each image.
-func pushAll(ctx context.Context, tag name.Tag, index v1.ImageIndex, images []v1.Image, documents [][]byte) error {
+// pushAll pushes the index with all images, and the documents of each image.
+func pushAll(ctx context.Context, tag name.Tag, index v1.ImageIndex, images []v1.Image, documents [][]document) error {
 	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	if err := remote.WriteIndex(tag, index, options...); err != nil {
 		return fmt.Errorf("cannot push %s: %w", tag, err)
 	}
 	for i, image := range images {
-		if err := pushDocument(tag.Context(), documents[i], image, options...); err != nil {
-			return err
+		for _, d := range documents[i] {
+			if err := pushDocument(tag.Context(), d, image, options...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// writeDocument writes the bill of materials of a program, and returns the document.
-func (b builder) writeDocument(program string) ([]byte, error) {
-	document, err := describeProgram(program, b.version)
+// writeDocuments writes the bill of materials of a program and, when the builder is known, the provenance of its image, and returns both.
+func (b builder) writeDocuments(program string, image v1.Image, platform v1.Platform) ([]document, error) {
+	materials, err := describeProgram(program, b.build.version)
 	if err != nil {
 		return nil, err
 	}
+	name := filepath.Join(b.directory, filepath.Base(program))
+	out := []document{{spdxMediaType, materials}}
+	if err := b.writeDocument(name+".spdx.json", "lists the modules of "+filepath.Base(program), materials); err != nil || b.build.builder == "" {
+		return out, err
+	}
+	described := b.build
+	described.platform = platform
+	origin, err := describeBuild(b.repository, image, described)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, document{intotoMediaType, origin}), b.writeDocument(name+".provenance.json", "has the provenance of the image", origin)
+}
+
+func (b builder) writeDocument(path, meaning string, content []byte) error {
 	if err := os.MkdirAll(b.directory, 0o755); err != nil {
-		return nil, err
+		return err
 	}
-	path := filepath.Join(b.directory, filepath.Base(program)+".spdx.json")
-	if err := os.WriteFile(path, document, 0o644); err != nil {
-		return nil, err
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		return err
 	}
-	fmt.Fprintf(b.out, "%s lists the modules of %s\n", path, filepath.Base(program))
-	return document, nil
+	fmt.Fprintf(b.out, "%s %s\n", path, meaning)
+	return nil
 }
 
 // buildProgram compiles the manager such that the same source yields the same bytes on every machine.

@@ -98,17 +98,17 @@ func describeModule(path, version string) *v2_3.Package {
 
 // attachDocument returns the OCI artifact of a document that refers to an image: registries list the artifact among the referrers of the
 // image.
-func attachDocument(document []byte, image v1.Image) (v1.Image, error) {
+func attachDocument(d document, image v1.Image) (v1.Image, error) {
 	subject, err := partial.Descriptor(image)
 	if err != nil {
 		return nil, fmt.Errorf("cannot describe the image of a document: %w", err)
 	}
-	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(document, spdxMediaType))
+	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(d.content, d.mediaType))
 	if err != nil {
 		return nil, fmt.Errorf("cannot pack a document: %w", err)
 	}
 	// Registries take the type of an artifact from the media type of the configuration.
-	artifact = mutate.ConfigMediaType(artifact, spdxMediaType)
+	artifact = mutate.ConfigMediaType(artifact, d.mediaType)
 	attached, ok := mutate.Subject(artifact, *subject).(v1.Image)
 	if !ok {
 		return nil, fmt.Errorf("cannot refer from a document to image %s", subject.Digest)
@@ -117,8 +117,8 @@ func attachDocument(document []byte, image v1.Image) (v1.Image, error) {
 }
 
 // pushDocument pushes the document of an image beside the image.
-func pushDocument(repository name.Repository, document []byte, image v1.Image, options ...remote.Option) error {
-	artifact, err := attachDocument(document, image)
+func pushDocument(repository name.Repository, d document, image v1.Image, options ...remote.Option) error {
+	artifact, err := attachDocument(d, image)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func pushDocument(repository name.Repository, document []byte, image v1.Image, o
 	}
 	reference := repository.Digest(digest.String())
 	if err := remote.Write(reference, artifact, options...); err != nil {
-		return fmt.Errorf("cannot push the bill of materials %s: %w", reference, err)
+		return fmt.Errorf("cannot push the document %s of type %s: %w", reference, d.mediaType, err)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -19,7 +18,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/trust"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
-	"open-cluster-management.io/knative-addon/test/lab/process"
 	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
 
@@ -66,7 +64,7 @@ func startOurs(ctx context.Context, l *lab.Lab) (*side, error) {
 
 // startTheirs runs the Knative Operator as administrator of a hub of its own, which needs no more than an API server.
 func startTheirs(ctx context.Context, l *lab.Lab) (*side, error) {
-	bin, err := tools.Build(ctx, tools.Set{tools.KnativeOperator}, os.Stderr)
+	operator, err := harness.BuildKnativeOperator(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,85 +73,24 @@ func startTheirs(ctx context.Context, l *lab.Lab) (*side, error) {
 		return nil, err
 	}
 	s := &side{name: "the Knative Operator", lab: l, hub: hubs[0], component: tools.KnativeOperator, namespace: api.Component.InstallNamespace}
-	files := bin.Path("knative-operator-files")
-	if err := s.applyTheirs(ctx, filepath.Join(files, "config", "crd", "bases")); err != nil {
+	if err := operator.Apply(ctx, s.hub); err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(l.Hub.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyCRD(ctx, client, s.hub, profileResource().GroupResource().String()); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(ctx, fleetNamespace, api.Serving.InstallNamespace(), api.Eventing.InstallNamespace()); err != nil {
 		return nil, err
 	}
-	return s, s.runTheirs(ctx, bin.Path(tools.KnativeOperator), filepath.Join(files, "cmd", "operator", "kodata"))
-}
-
-// applyTheirs applies the CRDs of the Knative Operator, and that of ClusterProfiles as the other hub has it.
-func (s *side) applyTheirs(ctx context.Context, dir string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		stream, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := s.hub.Apply(ctx, stream); err != nil {
-			return err
-		}
-	}
-	client, err := dynamic.NewForConfig(s.lab.Hub.Config)
-	if err != nil {
-		return err
-	}
-	if err := copyCRD(ctx, client, s.hub, profileResource().GroupResource().String()); err != nil {
-		return err
-	}
-	return s.hub.Apply(ctx, []byte(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: knative-operator}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: config-logging, namespace: knative-operator}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: config-observability, namespace: knative-operator}
-`))
-}
-
-func (s *side) runTheirs(ctx context.Context, program, kodata string) error {
 	providers, err := s.provider()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var ports [2]int
-	for i := range ports {
-		if ports[i], err = s.lab.Port(); err != nil {
-			return err
-		}
-	}
-	p, err := s.lab.Run(process.Spec{
-		Name: s.component, Path: program, Dir: s.lab.Dir,
-		Args: []string{"--kubeconfig=" + s.hub.Kubeconfig, "--clusterprofile-provider-file=" + providers, "--disable-ha"},
-		Env: []string{
-			"KO_DATA_PATH=" + kodata, "SYSTEM_NAMESPACE=knative-operator", "POD_NAME=knative-operator-0", "METRICS_DOMAIN=knative.dev/operator",
-			"CONFIG_LOGGING_NAME=config-logging", "CONFIG_OBSERVABILITY_NAME=config-observability", "METRICS_PROMETHEUS_HOST=127.0.0.1",
-			fmt.Sprintf("METRICS_PROMETHEUS_PORT=%d", ports[0]), fmt.Sprintf("PROFILING_PORT=%d", ports[1]),
-		},
-	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return p.WaitReady(ctx, func(context.Context) error {
-		log, err := os.ReadFile(p.LogFile())
-		if n := strings.Count(string(log), "Started workers"); err == nil && n < 2 {
-			err = fmt.Errorf("%d of 2 controllers run", n)
-		}
-		return err
-	})
+	return s, operator.Run(ctx, l, s.hub, providers)
 }
 
 // provider writes the file of access providers: cluster-inventory-api's plugin that reads a token from a Secret.

@@ -2,7 +2,11 @@
 
 package rollout
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Report is the finding of a delivery without a work agent about the rendering of a cluster.
 type Report struct {
@@ -11,6 +15,8 @@ type Report struct {
 	Rendering string
 	// Waits reports that the cluster has another rendering, which stays until the turn of the cluster.
 	Waits bool
+	// FailingSince is the time of the first pass since which every pass over the resource has failed; zero after another pass.
+	FailingSince time.Time
 }
 
 // RunningMessage returns the message of condition RenderingCurrent of a cluster that runs the rendering.

@@ -50,7 +50,7 @@ func TestDirectRenderings(t *testing.T) {
 	}
 	f.becomesReady(t, 3)
 	f.patchFleet(t, map[string]any{"rolloutStrategy": map[string]any{"type": "Progressive", "progressive": map[string]any{
-		"maxConcurrency": int64(1), "minSuccessTime": "2s", "progressDeadline": "30s", "maxFailures": int64(0),
+		"maxConcurrency": int64(1), "minSuccessTime": "2s", "progressDeadline": "60s", "maxFailures": int64(0),
 	}}})
 
 	t.Run("a cluster that refuses a new rendering stops the cluster after it", func(t *testing.T) { f.stopDirectRendering(t) })
@@ -108,6 +108,10 @@ func (f knativeFleet) stopDirectRendering(t *testing.T) {
 	waiting := connect(t, f.Spokes[1])
 	before := specs(t, waiting)
 	for range 2 {
+		// A restarted manager reports the stop again: the Event tells that it has decided.
+		if _, err := f.Command(t.Context(), "kubectl", "delete", "events", "--all-namespaces", "--field-selector", "reason=RenderingStopped"); err != nil {
+			t.Fatal(err)
+		}
 		f.runManager(t, otherDirectRendering)
 		f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 		f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)

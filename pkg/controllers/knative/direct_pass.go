@@ -74,7 +74,13 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	if err == nil {
 		err = p.describeRendering()
 	}
+	if err == nil {
+		err = p.removeFormerTurn(ctx)
+	}
 	if err != nil {
+		if !render.IsPending(err) {
+			p.Renderings.recordFailure(nameOf(config), p.Clock.Now())
+		}
 		return Outcome{}, err
 	}
 	p.Renderings.recordReport(nameOf(config), p.report)

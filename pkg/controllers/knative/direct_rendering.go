@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -15,23 +16,46 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
+// maxRecorded is the length up to which the hub repeats a version or a rendering that a cluster has recorded, in bytes.
+const maxRecorded = 64
+
 // Renderings remembers the reports of the passes of this process. A condition on the hub may be of a manager that rendered otherwise.
 type Renderings struct {
 	mu      sync.Mutex
 	reports map[types.NamespacedName]rollout.Report
+	// failures has the time of the first pass since which every pass has failed.
+	failures map[types.NamespacedName]time.Time
 }
 
-// Report returns the report of the last pass over a resource; ok is false before the first pass.
+// Report returns the report of the last pass over a resource that did not fail; ok is false before such a pass. FailingSince has a value
+// from the first failed pass on.
 func (r *Renderings) Report(name types.NamespacedName) (report rollout.Report, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report, ok = r.reports[name]
+	report.FailingSince = r.failures[name]
 	return report, ok
+}
+
+// recordFailure notes a failed pass. The report of the last pass that did not fail stays.
+func (r *Renderings) recordFailure(name types.NamespacedName, now time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures == nil {
+		r.failures = map[types.NamespacedName]time.Time{}
+	}
+	if _, failing := r.failures[name]; !failing {
+		r.failures[name] = now
+	}
 }
 
 func (r *Renderings) recordReport(name types.NamespacedName, report rollout.Report) {
@@ -44,6 +68,7 @@ func (r *Renderings) recordReport(name types.NamespacedName, report rollout.Repo
 		r.reports = map[types.NamespacedName]rollout.Report{}
 	}
 	r.reports[name] = report
+	delete(r.failures, name)
 }
 
 func (r *Renderings) forgetReport(name types.NamespacedName) {
@@ -53,6 +78,7 @@ func (r *Renderings) forgetReport(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.reports, name)
+	delete(r.failures, name)
 }
 
 // turnOf names the rendering that the cluster of a resource may get.
@@ -69,7 +95,7 @@ func (p *directPass) observeHeld(out direct.Outcome) (time.Duration, error) {
 	}
 	p.waiting = describeWait(held, p.report.Rendering)
 	in.Bundle = &render.Bundle{
-		Component: p.Component, Version: last.Delivered, Namespace: in.Bundle.Namespace, Warnings: in.Bundle.Warnings,
+		Component: p.Component, Version: message.OneLine(last.Delivered, maxRecorded), Namespace: in.Bundle.Namespace, Warnings: in.Bundle.Warnings,
 		Workloads: held.Kept.Workloads, Jobs: held.Kept.Jobs,
 	}
 	in.Observation = out.Observation
@@ -84,7 +110,7 @@ func (p *directPass) observeHeld(out direct.Outcome) (time.Duration, error) {
 func describeWait(held *direct.Held, rendering string) string {
 	delivered := "another rendering"
 	if name := held.Installed.Rendering; name != "" {
-		delivered = "rendering " + name
+		delivered = "rendering " + message.OneLine(name, maxRecorded)
 	}
 	out := fmt.Sprintf("%s runs, and rendering %s waits for the turn of the cluster", delivered, rendering)
 	if len(held.Unrepaired) > 0 {
@@ -147,12 +173,29 @@ func (d *Direct) describeUnreachableRendering(config *unstructured.Unstructured,
 		return err
 	}
 	s := renderingState{turn: turnOf(config)}
-	if in.Bundle != nil && s.turn == in.Bundle.RenderingName() {
+	// The author of a resource may write the turn. Only a pass over the cluster writes the condition.
+	hasWaited := apimeta.FindStatusCondition(record.Conditions, api.RenderingCurrent) != nil
+	if hasWaited && in.Bundle != nil && s.turn == in.Bundle.RenderingName() {
 		s.rendering = in.Bundle.RenderingName()
 	}
 	in.Rendering = determineRendering(record.Conditions, s)
 	d.Renderings.recordReport(nameOf(config), rollout.Report{Rendering: s.rendering})
 	return nil
+}
+
+// removeFormerTurn removes the turn for another rendering than the cluster has: a manager that renders as an earlier manager did has to
+// wait for a new turn. The author of the resource may have changed the spec, so that the cluster got its rendering without a turn.
+func (p *directPass) removeFormerTurn(ctx context.Context) error {
+	turn := turnOf(p.resource.Config)
+	if turn == "" || !p.synced || p.report.Waits || p.report.Rendering == "" || turn == p.report.Rendering {
+		return nil
+	}
+	_, err := patchConfig(ctx, p.ConfigClient.Resource(p.Component.Resource()), p.resource.Config, func(changed *unstructured.Unstructured) {
+		annotations := changed.GetAnnotations()
+		delete(annotations, api.RenderingTurnAnnotation)
+		changed.SetAnnotations(annotations)
+	})
+	return err
 }
 
 // runsBundle reports whether the cluster has every object of the bundle, and every workload runs.

@@ -3,11 +3,13 @@
 package knative
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +26,9 @@ import (
 )
 
 const oldRendering, newRendering = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
+
+// selfAnchor is the path of the anchor of the fixture.
+const selfAnchor = "/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner"
 
 // withRenderingCurrent returns a change that adds a condition to the status of a resource.
 func withRenderingCurrent(current metav1.ConditionStatus, reason string) func(*unstructured.Unstructured) {
@@ -45,7 +50,7 @@ func newRenderingFixture(t *testing.T, changes ...func(*unstructured.Unstructure
 		t.Fatal(err)
 	}
 	w.anchored("knative-serving/self", hubUID)
-	anchor, _ := w.answers["/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner"].(map[string]any)
+	anchor, _ := w.answers[selfAnchor].(map[string]any)
 	u := &unstructured.Unstructured{Object: anchor}
 	annotations := u.GetAnnotations()
 	annotations[api.VersionAnnotation], annotations[api.RunningVersionAnnotation] = "1.22.0", "1.22.0"
@@ -60,6 +65,16 @@ func newRenderingFixture(t *testing.T, changes ...func(*unstructured.Unstructure
 		Unstructured: deployment, Class: render.Apply, Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, JSON: []byte("{}"),
 	}}
 	return w
+}
+
+// deliverRendering makes the anchor one of a cluster that has the rendering, which has no objects.
+func (w *directFixture) deliverRendering() {
+	anchor, _ := w.answers[selfAnchor].(map[string]any)
+	u := &unstructured.Unstructured{Object: anchor}
+	annotations := u.GetAnnotations()
+	annotations[api.VersionAnnotation], annotations[api.RunningVersionAnnotation], annotations[api.DeliveredRenderingAnnotation] = "1.23.0", "1.23.0", newRendering
+	u.SetAnnotations(annotations)
+	anchor["data"], w.bundle.Payload = map[string]any{"inventory": "\n"}, nil
 }
 
 func (w *directFixture) report(t *testing.T) rollout.Report {
@@ -127,12 +142,7 @@ func TestRecordedRendering(t *testing.T) {
 // TestDirectRenderingRuns holds that a cluster which got the rendering without a turn does not wait any more.
 func TestDirectRenderingRuns(t *testing.T) {
 	w := newRenderingFixture(t, withRenderingCurrent(metav1.ConditionFalse, api.ReasonRenderingWaits))
-	anchor, _ := w.answers["/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner"].(map[string]any)
-	u := &unstructured.Unstructured{Object: anchor}
-	annotations := u.GetAnnotations()
-	annotations[api.VersionAnnotation], annotations[api.RunningVersionAnnotation], annotations[api.DeliveredRenderingAnnotation] = "1.23.0", "1.23.0", newRendering
-	u.SetAnnotations(annotations)
-	anchor["data"], w.bundle.Payload = map[string]any{"inventory": "\n"}, nil
+	w.deliverRendering()
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -292,5 +302,92 @@ func TestDescribeWait(t *testing.T) {
 	if got, want := describeWait(held, "r"), "another rendering runs, and rendering r waits for the turn of the cluster; "+
 		"the turn restores what the manager cannot restore before: ConfigMap a/b is gone"; got != want {
 		t.Errorf("the message is %q, want %q", got, want)
+	}
+}
+
+// TestFailedPass holds that a pass which fails keeps the report of the pass before, and notes since when passes fail.
+func TestFailedPass(t *testing.T) {
+	name := types.NamespacedName{Namespace: "knative-serving", Name: "self"}
+	w := newRenderingFixture(t)
+	w.answers[selfAnchor] = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	for range 2 {
+		_, err := w.reconcile()
+		report, ok := w.d.Renderings.Report(name)
+		if err == nil || ok || !report.FailingSince.Equal(w.d.Clock.Now()) {
+			t.Fatalf("the report is %+v, known: %t, the error %v", report, ok, err)
+		}
+	}
+	w = newRenderingFixture(t)
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	before := w.report(t)
+	w.answers[selfAnchor] = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	_, _ = w.reconcile()
+	if after := w.report(t); after.FailingSince.IsZero() || after.Rendering != before.Rendering || !after.Waits {
+		t.Errorf("after a failed pass the report is %+v", after)
+	}
+	w.d.Renderings.recordReport(name, before)
+	if got := w.report(t); !got.FailingSince.IsZero() {
+		t.Errorf("after another pass the report is %+v", got)
+	}
+}
+
+// TestForgedTurn holds that a resource whose cluster was never used takes no part in a rollout, whatever its author annotates.
+func TestForgedTurn(t *testing.T) {
+	w := newRenderingFixture(t, withAnnotation(api.RenderingTurnAnnotation, newRendering))
+	w.clusterError = &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonClusterProfileNotFound}}
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.condition(api.RenderingCurrent); c.Type != "" || w.report(t).Rendering != "" {
+		t.Errorf("RenderingCurrent is %+v, the report %+v", c, w.report(t))
+	}
+}
+
+// TestRecordsOfAnchorsAreShort holds that a cluster cannot fill the status of a resource by its anchor.
+func TestRecordsOfAnchorsAreShort(t *testing.T) {
+	w := newRenderingFixture(t)
+	anchor, _ := w.answers[selfAnchor].(map[string]any)
+	u := &unstructured.Unstructured{Object: anchor}
+	annotations := u.GetAnnotations()
+	annotations[api.VersionAnnotation] = "1.23.0-" + strings.Repeat("a", 20000)
+	annotations[api.RunningVersionAnnotation], annotations[api.DeliveredRenderingAnnotation] = annotations[api.VersionAnnotation], strings.Repeat("b", 20000)
+	u.SetAnnotations(annotations)
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := readStatus(w.config())
+	if err != nil || len(s.Version) == 0 || len(s.Version) > maxRecorded+len("...") {
+		t.Errorf("the version has %d bytes, the error is %v", len(s.Version), err)
+	}
+	if c := w.condition(api.RenderingCurrent); len(c.Message) > 500 || c.Status != metav1.ConditionFalse {
+		t.Errorf("RenderingCurrent is %s with a message of %d bytes", c.Status, len(c.Message))
+	}
+}
+
+// TestFormerTurnEnds holds that the turn for another rendering is removed once the cluster has its rendering, and stays before.
+func TestFormerTurnEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		turn      string
+		delivered bool
+		want      string
+	}{
+		"the cluster waits":                       {turn: oldRendering, want: oldRendering},
+		"the cluster got the rendering otherwise": {turn: oldRendering, delivered: true},
+		"the turn for the rendering":              {turn: newRendering, delivered: true, want: newRendering},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRenderingFixture(t, withAnnotation(api.RenderingTurnAnnotation, tc.turn))
+			if tc.delivered {
+				w.deliverRendering()
+			}
+			if _, err := w.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if got := turnOf(w.config()); got != tc.want {
+				t.Errorf("the turn is %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

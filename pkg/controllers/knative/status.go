@@ -188,6 +188,8 @@ func transitionEvents(last, now []metav1.Condition) []transitionEvent {
 		switch {
 		case c.Status == metav1.ConditionUnknown && c.Type == api.Ready && c.Reason == api.ReasonPaused:
 			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Message})
+		case c.Status == metav1.ConditionFalse && c.Type == api.RenderingCurrent: // a cluster that waits for its turn is no fault
+			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Message})
 		case c.Status == metav1.ConditionFalse && c.Type != api.Ready: // Ready repeats another condition
 			out = append(out, transitionEvent{corev1.EventTypeWarning, c.Reason, c.Type + " is False: " + c.Message})
 		case c.Status == metav1.ConditionTrue && (c.Type == api.Ready || before != nil && before.Status == metav1.ConditionFalse):

@@ -60,6 +60,11 @@ func TestTransitions(t *testing.T) {
 			now:    []metav1.Condition{c(api.InstallSucceeded, metav1.ConditionFalse, "B")},
 			want:   []transitionEvent{{"Warning", "B", "InstallSucceeded is False: because"}},
 		},
+		"a rendering that waits": {
+			reason: "A cluster that waits for its turn is no fault.",
+			now:    []metav1.Condition{c(api.RenderingCurrent, metav1.ConditionFalse, api.ReasonRenderingWaits)},
+			want:   []transitionEvent{{"Normal", api.ReasonRenderingWaits, "because"}},
+		},
 		"another message": {
 			reason: "Counting down is no news.",
 			last:   []metav1.Condition{{Type: api.InstallSucceeded, Status: metav1.ConditionFalse, Reason: "A", Message: "2 left"}},

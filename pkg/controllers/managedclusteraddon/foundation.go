@@ -35,6 +35,10 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 		want.Annotations[api.FinishedJobsAnnotation] = jobs
 	}
 	want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
+	// A turn for another rendering ends: a manager that renders as an earlier manager did has to wait for a new turn.
+	if turn := manifestwork.RenderingName(bundle); s.annotationOfFoundation(api.RenderingTurnAnnotation) == turn {
+		want.Annotations[api.RenderingTurnAnnotation] = turn
+	}
 	// A version that was delivered and never seen to run counts as the start of the next step.
 	delivered := cmp.Or(s.annotationOfFoundation(api.VersionAnnotation), manifestwork.DeliveredVersion(s.component, s.payloads))
 	if delivered != "" && delivered != bundle.Version && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
@@ -123,10 +127,10 @@ func (r *Reconciler) recordRunningVersion(ctx context.Context, s *scope) error {
 	})
 }
 
-// passingAnnotations returns the annotations that a foundation has only between two add-ons, during a removal, or as long as webhooks
-// block the payload.
+// passingAnnotations returns the annotations that a foundation has only between two add-ons, during a removal, as long as webhooks block
+// the payload, or for one rendering.
 func passingAnnotations() []string {
-	return []string{api.HandoverAnnotation, api.OrphanedAnnotation, api.KeptAnnotation, api.UnblockedAnnotation}
+	return []string{api.HandoverAnnotation, api.OrphanedAnnotation, api.KeptAnnotation, api.UnblockedAnnotation, api.RenderingTurnAnnotation}
 }
 
 func isUpToDate(have, want *workv1.ManifestWork) bool {

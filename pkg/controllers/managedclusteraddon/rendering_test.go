@@ -111,3 +111,37 @@ func TestTurnBeforeReport(t *testing.T) {
 		})
 	}
 }
+
+// TestFormerTurnEnds holds that the turn for another rendering is removed once the cluster has its rendering, and that no other turn is
+// written.
+func TestFormerTurnEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hub   *fakeHub
+		turn  string
+		write bool
+	}{
+		"the turn for the rendering":              {hub: delivered(t, 1).gated(t, "h1", false), turn: "d1"},
+		"the cluster got the rendering otherwise": {hub: delivered(t, 1).gated(t, "h1", false), turn: "d0", write: true},
+		"the cluster waits":                       {hub: renderedAnew(t, false), turn: "d0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := tc.hub
+			for _, w := range h.works {
+				if w.Name == manifestwork.FoundationName(api.Serving) {
+					w.Annotations[api.RenderingTurnAnnotation] = tc.turn
+				}
+			}
+			if err := h.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+			if write := slices.Contains(h.actions, updateFoundation); write != tc.write {
+				t.Errorf("requests are %v", h.actions)
+			}
+			for _, w := range h.updated {
+				if turn := w.Annotations[api.RenderingTurnAnnotation]; turn != "" {
+					t.Errorf("%s has turn %q", w.Name, turn)
+				}
+			}
+		})
+	}
+}

@@ -57,7 +57,7 @@ type Reconciler struct {
 
 // Reports holds the reports of this process on the renderings of clusters without a work agent.
 type Reports interface {
-	// Report returns the last report on a resource; ok is false before the first one.
+	// Report returns the last report on a resource; ok is false before the first pass that did not fail.
 	Report(name types.NamespacedName) (report rollout.Report, ok bool)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,17 +88,28 @@ func (r *Reconciler) readDirectMember(component api.Component, config *unstructu
 	switch {
 	case !known:
 		if mayProgress(conditions, turn) {
-			m.pending, m.Phase, m.Since = true, rollout.Progressing, r.Clock.Now()
+			m.pending, m.Phase, m.Since = true, rollout.Progressing, r.failingSince(report)
 		}
 	case report.Rendering == "": // the manager delivers nothing
 	case report.Waits && !hadTurn:
 		m.Phase = rollout.Waiting
-	case report.Waits: // the turn was given a moment ago
-		m.Phase, m.Since = rollout.Progressing, r.Clock.Now()
+	case report.Waits: // the turn was given a moment ago, or the passes since fail
+		m.Phase, m.Since = rollout.Progressing, r.failingSince(report)
+	case hadTurn && apimeta.IsStatusConditionTrue(conditions, api.RenderingCurrent) && apimeta.IsStatusConditionFalse(conditions, api.TargetClusterResolved):
+		// the cluster ran the rendering before the cluster became unreachable
 	case hadTurn:
 		m.Phase, m.Since = m.phaseOf(conditions, api.Ready, turn, r.Clock.Now())
 	}
 	return m, nil
+}
+
+// failingSince returns the time since which every pass over a resource has failed, so that progressDeadline counts; now when the last pass
+// did not fail.
+func (r *Reconciler) failingSince(report rollout.Report) time.Time {
+	if report.FailingSince.IsZero() {
+		return r.Clock.Now()
+	}
+	return report.FailingSince
 }
 
 // mayProgress reports whether a cluster without a report takes a place among the clusters that make progress: the cluster could be used

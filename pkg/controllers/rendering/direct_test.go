@@ -4,6 +4,7 @@ package rendering
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -71,6 +72,7 @@ func TestReadDirectMember(t *testing.T) {
 	at, now := time.Unix(1000, 0), time.Unix(2000, 0)
 	const waits, delivers, runs = metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue
 	waiting, has := &rollout.Report{Rendering: "r2", Waits: true}, &rollout.Report{Rendering: "r2"}
+	failing := &rollout.Report{Rendering: "r2", Waits: true, FailingSince: at}
 	for name, tc := range map[string]struct {
 		report     *rollout.Report
 		turn       string
@@ -91,12 +93,20 @@ func TestReadDirectMember(t *testing.T) {
 		"a cluster that waits":                       {report: waiting, conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
 		"a cluster that waits after an earlier turn": {report: waiting, turn: "r1", conditions: conditions{api.RenderingCurrent: runs}, want: rollout.Waiting},
 		"the turn was given a moment ago":            {report: waiting, turn: "r2", conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Progressing, since: now},
+		"every pass since the turn fails":            {report: failing, turn: "r2", conditions: conditions{api.RenderingCurrent: waits}, want: rollout.Progressing, since: at},
 		"the rendering is being delivered":           {report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: delivers}, want: rollout.Progressing, since: at},
 		"the cluster runs the rendering": {
 			report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: runs, api.Ready: metav1.ConditionTrue}, want: rollout.Succeeded, since: at,
 		},
 		"the cluster fails after the rendering ran": {
 			report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: runs, api.Ready: metav1.ConditionFalse}, want: rollout.Progressing, since: at,
+		},
+		"a cluster that became unreachable after the rendering ran": {
+			report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: runs, api.Ready: metav1.ConditionFalse, api.TargetClusterResolved: metav1.ConditionFalse},
+			want: rollout.Skipped,
+		},
+		"a cluster that became unreachable before the rendering ran": {
+			report: has, turn: "r2", conditions: conditions{api.RenderingCurrent: delivers, api.TargetClusterResolved: metav1.ConditionFalse}, want: rollout.Progressing, since: at,
 		},
 		"a cluster that got the rendering without a turn, and fails": {
 			report: has, turn: "r1", conditions: conditions{api.RenderingCurrent: runs, api.Ready: metav1.ConditionFalse}, want: rollout.Skipped,
@@ -129,8 +139,8 @@ func TestRolloutOfDirect(t *testing.T) {
 		immediate        bool
 	}{
 		"a child of a KnativeFleet":      {config: testDirect("c1", "", nil, time.Time{}), key: "KnativeFleet fleet/web", name: "c1", group: "north"},
-		"a resource without an owner":    {config: single, key: "default", name: "fleet/c1"},
-		"a resource with the annotation": {config: immediate, key: "default", name: "fleet/c1", immediate: true},
+		"a resource without an owner":    {config: single, key: "namespace fleet", name: "fleet/c1"},
+		"a resource with the annotation": {config: immediate, key: "namespace fleet", name: "fleet/c1", immediate: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{
@@ -278,6 +288,59 @@ func TestDirectTurns(t *testing.T) {
 	h.delivers(t, metav1.ConditionTrue, time.Now())
 	if _, requeued := h.turns(t); requeued {
 		t.Error("the controller is not at rest")
+	}
+}
+
+// TestFirstPassFails holds that a resource without a report, whose every pass fails, takes its place since the first of these passes.
+func TestFirstPassFails(t *testing.T) {
+	r := &Reconciler{Direct: map[api.Component]Reports{api.Serving: failingReports{time.Unix(500, 0)}}, Clock: testclock.NewFakePassiveClock(time.Unix(2000, 0))}
+	m, err := r.readDirectMember(api.Serving, testDirect("c1", "", conditions{api.TargetClusterResolved: metav1.ConditionTrue}, time.Unix(1000, 0)))
+	if err != nil || m.Phase != rollout.Progressing || !m.Since.Equal(time.Unix(500, 0)) {
+		t.Errorf("the member is %+v, the error %v", m, err)
+	}
+}
+
+// failingReports are the reports of a process whose every pass has failed since a time.
+type failingReports struct{ since time.Time }
+
+func (f failingReports) Report(types.NamespacedName) (rollout.Report, bool) {
+	return rollout.Report{FailingSince: f.since}, false
+}
+
+// TestNamespacesAreSeparate holds that resources of one namespace neither widen nor stop the rollout of another namespace.
+func TestNamespacesAreSeparate(t *testing.T) {
+	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+		MaxConcurrency: intstr.FromString("25%"), RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m"},
+	}}
+	names := []string{"c1", "c2", "c3", "c4"}
+	h := newDirectHub(t, strategy, names...)
+	h.Default = strategy
+	for _, name := range names {
+		h.add(t, "fleet", name, "", conditions{api.RenderingCurrent: metav1.ConditionFalse})
+	}
+	for n := range 12 {
+		name := fmt.Sprintf("other%d", n)
+		h.reports[name] = rollout.Report{}
+		h.add(t, "others", name, "", conditions{api.TargetClusterResolved: metav1.ConditionFalse})
+	}
+	h.reports["broken"] = rollout.Report{Rendering: "r2"}
+	h.add(t, "others", "broken", "r2", conditions{api.RenderingCurrent: metav1.ConditionUnknown})
+	if turns, _ := h.turns(t); !slices.Equal(turns, []string{"broken", "c1"}) {
+		t.Errorf("%q have the turn", turns)
+	}
+}
+
+// add creates or replaces a resource without a KnativeFleet, whose conditions are an hour old.
+func (h *directHub) add(t *testing.T, namespace, name, turn string, has conditions) {
+	t.Helper()
+	u := testDirect(name, turn, has, time.Now().Add(-time.Hour))
+	u.SetOwnerReferences(nil)
+	u.SetNamespace(namespace)
+	resource := h.client.Tracker()
+	if err := resource.Update(api.Serving.Resource(), u, namespace); err != nil {
+		if err := resource.Add(u); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package rendering
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -277,5 +281,48 @@ func TestStopIsReportedOnce(t *testing.T) {
 			t.Errorf("there are %d Events after pass %d, want %d", n, i+1, step.want)
 		}
 		r.reportStops(api.Eventing, nil, nil) // changes nothing for Serving
+	}
+}
+
+// TestStopsAreSeparateEvents holds that client-go does not fold the Events of two rollouts that stop at the same time.
+func TestStopsAreSeparateEvents(t *testing.T) {
+	client := kubefake.NewClientset()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := addonv1beta1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Events: broadcaster.NewRecorder(scheme, "test")}
+	definition := &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}
+	rollouts, plans := map[string]*clusterRollout{}, map[string]rollout.Plan{}
+	for _, name := range []string{"blue", "green"} {
+		single := testDirect("c1", "", nil, time.Time{})
+		single.SetOwnerReferences(nil)
+		single.SetNamespace(name)
+		g := &gatherer{Reconciler: r, component: api.Serving, definition: definition}
+		of, err := g.rolloutOf(&member{config: single})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.definition = definition
+		rollouts[of.key], plans[of.key] = of, rollout.Plan{Stopped: true, TimedOut: sets.New(name + "/c1")}
+	}
+	r.reportStops(api.Serving, rollouts, plans)
+	deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var notes []string
+	err := wait.PollUntilContextCancel(deadline, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		list, err := client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
+		notes = nil
+		for _, e := range list.Items {
+			notes = append(notes, e.Note)
+		}
+		return len(notes) == 2, err
+	})
+	if err != nil || !strings.Contains(strings.Join(notes, " "), "blue/c1") || !strings.Contains(strings.Join(notes, " "), "green/c1") {
+		t.Errorf("the Events are %q, the error %v", notes, err)
 	}
 }

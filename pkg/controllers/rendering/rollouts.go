@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -31,8 +32,10 @@ import (
 
 // clusterRollout is the rollout of renderings to the clusters of one strategy.
 type clusterRollout struct {
-	// key names the object that has the strategy.
+	// key names the object that has the strategy, or the namespace of the members. related is that object, for Events; nil for the
+	// default strategy.
 	key        string
+	related    *corev1.ObjectReference
 	definition *addonv1beta1.ClusterManagementAddOn
 	strategy   clusterv1alpha1.RolloutStrategy
 	members    []*member
@@ -50,13 +53,14 @@ type gatherer struct {
 // placement is a Placement of a ClusterManagementAddOn, with the groups of the clusters that the Placement selects.
 type placement struct {
 	key      string
+	related  *corev1.ObjectReference
 	strategy clusterv1alpha1.RolloutStrategy
 	groups   map[string]sdkv1beta1.GroupKey
 }
 
 // gatherRollouts returns the rollouts of the component by key. An add-on belongs to one rollout: that of the KnativeFleet that owns its
 // configuration, else that of the first Placement that selects the cluster, else the default. A resource without a work agent belongs
-// to the rollout of the KnativeFleet that owns the resource, else to the default.
+// to the rollout of the KnativeFleet that owns the resource, else to that of its namespace.
 func (r *Reconciler) gatherRollouts(
 	ctx context.Context, component api.Component, addOns []*addonv1beta1.ManagedClusterAddOn, configs []*unstructured.Unstructured,
 ) (map[string]*clusterRollout, error) {
@@ -108,7 +112,8 @@ func (g *gatherer) readPlacements() error {
 		if err != nil {
 			return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
 		}
-		of := placement{key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{}}
+		of := placement{key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{},
+			related: &corev1.ObjectReference{APIVersion: clusterv1beta1.GroupVersion.String(), Kind: "Placement", Namespace: p.Namespace, Name: p.Name}}
 		for _, d := range decisions {
 			index, _ := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32) // OCM writes the label
 			for _, decided := range d.Status.Decisions {
@@ -143,8 +148,13 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 		}
 		if group, selected := p.groups[m.Name]; selected {
 			m.Group = group
-			return &clusterRollout{key: p.key, strategy: p.strategy}, nil
+			return &clusterRollout{key: p.key, strategy: p.strategy, related: p.related}, nil
 		}
+	}
+	if m.addOn == nil {
+		// The authors of a namespace decide on the health of its clusters, which must not stop the clusters of others.
+		namespace := m.config.GetNamespace()
+		return &clusterRollout{key: "namespace " + namespace, strategy: g.Default, related: &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace}}, nil
 	}
 	return &clusterRollout{key: "default", strategy: g.Default}, nil
 }
@@ -160,7 +170,8 @@ func (g *gatherer) fleetRolloutOf(m *member, config *unstructured.Unstructured) 
 		m.Name = m.config.GetName() // the KnativeFleet names a child like the cluster
 	}
 	m.Group = selection.Groups[m.Name]
-	return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy}, nil
+	related := &corev1.ObjectReference{APIVersion: fleetv1alpha1.Resource().GroupVersion().String(), Kind: fleetv1alpha1.Kind, Namespace: name.Namespace, Name: name.Name}
+	return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy, related: related}, nil
 }
 
 func (g *gatherer) readConfig(a *addonv1beta1.ManagedClusterAddOn) (*unstructured.Unstructured, error) {
@@ -219,15 +230,23 @@ const maxNamed = 5
 func (r *Reconciler) reportStops(component api.Component, rollouts map[string]*clusterRollout, plans map[string]rollout.Plan) {
 	stopped := sets.New[string]()
 	for key, plan := range plans {
-		if plan.Stopped {
+		if plan.Stopped && rollouts[key].definition != nil {
 			stopped.Insert(key)
 		}
 	}
 	for _, key := range r.stops.replace(component, stopped) {
-		if o := rollouts[key]; o.definition != nil {
-			r.Events.Eventf(o.definition, nil, corev1.EventTypeWarning, "RenderingStopped", "Report", "%s", describeStop(o, plans[key]))
-		}
+		r.emitStop(rollouts[key], plans[key])
 	}
+}
+
+// emitStop emits the Event of a rollout that stops. client-go folds Events of one object that have the same related object: without the
+// latter, of two rollouts that stop only the first would be told.
+func (r *Reconciler) emitStop(o *clusterRollout, plan rollout.Plan) {
+	var related runtime.Object
+	if o.related != nil {
+		related = o.related
+	}
+	r.Events.Eventf(o.definition, related, corev1.EventTypeWarning, "RenderingStopped", "Report", "%s", describeStop(o, plan))
 }
 
 // describeStop names the clusters by which a rollout stops.

@@ -30,9 +30,9 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 	case !s.ownsGate(), manifestwork.LacksExecutor(s.gate, r.Executor):
 		return r.takeOverGate(ctx, s, bundle)
 	case !manifestwork.IsClosed(s.gate) && !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted),
-		manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate):
+		manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate, bundle):
 		return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) { manifestwork.CloseGate(gate, bundle) })
-	case !manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate):
+	case !manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate, bundle):
 		return r.openGate(ctx, s.gate, bundle)
 	case !manifestwork.IsClosed(s.gate):
 		return nil

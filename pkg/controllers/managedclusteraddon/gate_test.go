@@ -99,8 +99,9 @@ func reportedGate(gate *workv1.ManifestWork) *workv1.ManifestWork {
 		available.Status = metav1.ConditionFalse
 	}
 	gate.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: gate.Generation}, available}
+	referred := gate.Spec.ManifestConfigs[0].ResourceIdentifier
 	gate.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Name: gate.Spec.ManifestConfigs[0].ResourceIdentifier.Name},
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Namespace: referred.Namespace, Name: referred.Name},
 		Conditions:   []metav1.Condition{available},
 	}}
 	return gate

@@ -63,12 +63,13 @@ func OpenGate(gate *workv1.ManifestWork, b *render.Bundle) {
 func IsClosed(gate *workv1.ManifestWork) bool { return gate.Labels[addonv1beta1.AddonLabelKey] != "" }
 
 // HasGateReference reports whether a closed gate refers to the ConfigMap that never exists, and an open gate to the ConfigMap that
-// always exists. Open gates of earlier managers refer to the former.
-func HasGateReference(gate *workv1.ManifestWork) bool {
+// always exists, in the install namespace. Open gates of earlier managers refer to the former.
+func HasGateReference(gate *workv1.ManifestWork, b *render.Bundle) bool {
+	namespace, name := reference(gate)
 	if IsClosed(gate) {
-		return referredName(gate) == gate.Name
+		return namespace == b.Namespace && name == gate.Name
 	}
-	return referredName(gate) == rootCertificates
+	return namespace == b.Namespace && name == rootCertificates
 }
 
 // IsReported reports whether the agent has looked for the ConfigMap of the gate, and has reported on the present generation.
@@ -78,8 +79,9 @@ func IsReported(gate *workv1.ManifestWork) bool {
 			return false
 		}
 	}
+	namespace, name := reference(gate)
 	return slices.ContainsFunc(gate.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
-		return m.ResourceMeta.Name == referredName(gate) && apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) != nil
+		return m.ResourceMeta.Namespace == namespace && m.ResourceMeta.Name == name && apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) != nil
 	})
 }
 
@@ -100,12 +102,13 @@ func referenceSpec(namespace, name string) workv1.ManifestWorkSpec {
 	}
 }
 
-// referredName returns the name of the ConfigMap that the gate refers to; empty for another spec.
-func referredName(gate *workv1.ManifestWork) string {
+// reference returns namespace and name of the ConfigMap that the gate refers to; empty for another spec.
+func reference(gate *workv1.ManifestWork) (namespace, name string) {
 	if len(gate.Spec.ManifestConfigs) != 1 {
-		return ""
+		return "", ""
 	}
-	return gate.Spec.ManifestConfigs[0].ResourceIdentifier.Name
+	of := gate.Spec.ManifestConfigs[0].ResourceIdentifier
+	return of.Namespace, of.Name
 }
 
 // ConfigsOf returns the configurations of a payload or a gate with their hashes: addon-framework writes the configurations

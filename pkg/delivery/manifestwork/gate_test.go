@@ -44,18 +44,23 @@ func TestGate(t *testing.T) {
 		t.Errorf("the agent would bring %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
 	}
 	OpenGate(gate, b)
-	if IsClosed(gate) || !HasGateReference(gate) {
+	if IsClosed(gate) || !HasGateReference(gate, b) {
 		t.Error("the gate does not open")
 	}
-	if name := referredName(gate); name != rootCertificates {
+	if _, name := reference(gate); name != rootCertificates {
 		t.Errorf("an open gate refers to ConfigMap %q, which no namespace has: the work would never be Available", name)
 	}
 	if gate.Spec.ManifestConfigs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly {
 		t.Error("the agent would write the ConfigMap")
 	}
+	moved := *b
+	moved.Namespace = "team-serving"
+	if HasGateReference(gate, &moved) {
+		t.Error("an open gate may stay in the former install namespace, which somebody may delete")
+	}
 	CloseGate(gate, b)
-	if !IsClosed(gate) || !HasGateReference(gate) || ConfigsOf(gate) != nil {
-		t.Errorf("a gate that closes refers to %q and names configurations %v", referredName(gate), ConfigsOf(gate))
+	if !IsClosed(gate) || !HasGateReference(gate, b) || ConfigsOf(gate) != nil {
+		t.Errorf("a gate that closes has spec %+v and names configurations %v", gate.Spec, ConfigsOf(gate))
 	}
 }
 

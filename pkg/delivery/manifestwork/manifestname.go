@@ -37,7 +37,7 @@ func (m *namedManifest) String() string { return m.Kind + " " + m.Metadata.Name 
 func readManifestName(raw []byte) (*namedManifest, error) {
 	digest := sha256.Sum256(raw)
 	if known, ok := manifestNames.Get(digest); ok {
-		return known.(*namedManifest), nil //nolint:forcetypeassert // every value of the cache is a []byte
+		return known.(*namedManifest), nil //nolint:forcetypeassert // every value of the cache is a *namedManifest
 	}
 	named := &namedManifest{}
 	if err := json.Unmarshal(raw, named); err != nil {

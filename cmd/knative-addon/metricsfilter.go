@@ -24,6 +24,8 @@ import (
 const (
 	// allowedFor and refusedFor are how long a decision on a token holds without another review.
 	allowedFor, refusedFor = time.Minute, 10 * time.Second
+	// fallbackFor is how long a permitted token may read without another review when the hub cannot review requests.
+	fallbackFor = 10 * time.Minute
 	// maxDecisions bounds the decisions that the filter keeps.
 	maxDecisions = 1024
 	// reviewTimeout bounds one review.
@@ -38,6 +40,9 @@ type accessReviewer struct {
 	tokens    authenticationclient.TokenReviewInterface
 	access    authorizationclient.SubjectAccessReviewInterface
 	decisions *cache.LRUExpireCache // by decisionKey
+	// permitted has the permitted requests by decisionKey for fallbackFor. Requests with unknown tokens, which use up the limit of
+	// reviews, take no place in this cache.
+	permitted *cache.LRUExpireCache
 }
 
 // decisionKey identifies a request; the token is a digest.
@@ -59,7 +64,7 @@ func filterByReview(config *rest.Config, client *http.Client) (metricsserver.Fil
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the client of SubjectAccessReviews: %w", err)
 	}
-	r := &accessReviewer{tokens.TokenReviews(), access.SubjectAccessReviews(), cache.NewLRUExpireCache(maxDecisions)}
+	r := &accessReviewer{tokens.TokenReviews(), access.SubjectAccessReviews(), cache.NewLRUExpireCache(maxDecisions), cache.NewLRUExpireCache(maxDecisions)}
 	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 		return r.filter(log, handler), nil
 	}, nil
@@ -99,13 +104,18 @@ func (r *accessReviewer) decide(req *http.Request) (int, error) {
 	defer cancel()
 	status, err := r.review(ctx, token, verb, path)
 	if err != nil {
+		if _, wasPermitted := r.permitted.Get(key); wasPermitted {
+			return http.StatusOK, nil // neither a flood of requests nor an absent hub hides the metrics
+		}
 		return 0, err
 	}
-	lifetime := refusedFor
-	if status == http.StatusOK {
-		lifetime = allowedFor
+	if status != http.StatusOK {
+		r.permitted.Remove(key)
+		r.decisions.Add(key, status, refusedFor)
+		return status, nil
 	}
-	r.decisions.Add(key, status, lifetime)
+	r.permitted.Add(key, status, fallbackFor)
+	r.decisions.Add(key, status, allowedFor)
 	return status, nil
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -11,9 +12,12 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/fake"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -43,6 +47,7 @@ func newReviewer(t *testing.T) (*accessReviewer, *int) {
 	})
 	return &accessReviewer{
 		client.AuthenticationV1().TokenReviews(), client.AuthorizationV1().SubjectAccessReviews(), cache.NewLRUExpireCache(maxDecisions),
+		cache.NewLRUExpireCache(maxDecisions),
 	}, &reviews
 }
 
@@ -95,4 +100,58 @@ func TestDecisionsAreKept(t *testing.T) {
 			t.Errorf("the hub reviews token %q %d times, want %d", token, *reviews, want)
 		}
 	}
+}
+
+// TestPermittedReaderStays holds that a permitted user reads the metrics while the hub reviews no request, and that a user who lost the
+// permission does not.
+func TestPermittedReaderStays(t *testing.T) {
+	reviewer, _ := newReviewer(t)
+	decide := func(token string) int {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		status, _ := reviewer.decide(request)
+		return status
+	}
+	// Neither a flood of unknown tokens nor the time empties the cache of permitted requests before fallbackFor.
+	expire := func() { reviewer.decisions = cache.NewLRUExpireCache(maxDecisions) }
+	if status := decide("reader"); status != http.StatusOK {
+		t.Fatalf("the reader gets %d", status)
+	}
+	available := reviewer.tokens
+	reviewer.tokens = unavailableReviews{}
+	expire()
+	if status := decide("reader"); status != http.StatusOK {
+		t.Errorf("while the hub reviews nothing, the reader gets %d", status)
+	}
+	if status := decide("stranger"); status == http.StatusOK {
+		t.Error("while the hub reviews nothing, a stranger reads the metrics")
+	}
+	reviewer.tokens, reviewer.access = available, forbiddingReviews{}
+	expire()
+	if status := decide("reader"); status != http.StatusForbidden {
+		t.Errorf("without the permission, the reader gets %d", status)
+	}
+	reviewer.tokens = unavailableReviews{}
+	expire()
+	if status := decide("reader"); status == http.StatusOK {
+		t.Error("a reader who lost the permission reads the metrics while the hub reviews nothing")
+	}
+}
+
+// unavailableReviews are TokenReviews of a hub that is away.
+type unavailableReviews struct {
+	authenticationclient.TokenReviewInterface
+}
+
+func (unavailableReviews) Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	return nil, errors.New("the hub is away")
+}
+
+// forbiddingReviews are SubjectAccessReviews of a hub that permits nothing.
+type forbiddingReviews struct {
+	authorizationclient.SubjectAccessReviewInterface
+}
+
+func (forbiddingReviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+	return review, nil
 }

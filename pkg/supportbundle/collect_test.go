@@ -258,6 +258,7 @@ func TestTexts(t *testing.T) {
 	for _, text := range []string{
 		"sha256:" + hash, hash, "gcr.io/knative-releases/knative.dev/serving/cmd/queue@sha256:" + hash, "Deployment knative-serving/controller: 0 of 1 available",
 		"https://hub.example.com:6443/apis", "2026-01-02T03:04:05Z", "spec.config.network is no setting of Knative",
+		"the service-account-token controller is absent", "--namespace secrets-of-team",
 	} {
 		if got := scrubText(text); got != text {
 			t.Errorf("%q is withheld", text)
@@ -266,6 +267,7 @@ func TestTexts(t *testing.T) {
 	for _, text := range []string{
 		"Bearer abc", "-----BEGIN CERTIFICATE-----", "eyJhbGciOiJSUzI1NiJ9.x", "AKIAIOSFODNN7EXAMPLE", "https://u:p@host", "https://host/x?sig=1",
 		"wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYabcd1", "PASSWORD=x", "client-key-data: x",
+		"login --password hunter2", "login -token hunter2 refused",
 	} {
 		if got := scrubText(text); got != withheld {
 			t.Errorf("%q is in the archive as %q", text, got)
@@ -277,10 +279,12 @@ func TestTexts(t *testing.T) {
 func TestValues(t *testing.T) {
 	got := scrubValue(map[string]any{
 		"password": int64(1234), "passwords": []any{"hunter2"}, "automountServiceAccountToken": false, "token": nil, "secret": "", "replicas": int64(2),
+		"pass": "hunter2", "auth": "hunter2", "author": "hunter", "db.pwd": "hunter2",
 		"args": []any{"--password", "hunter2", "--verbose", "-token=hunter2", "--passphrase", int64(1234), "--name", "web"},
 	})
 	want := map[string]any{
 		"password": withheld, "passwords": withheld, "automountServiceAccountToken": false, "token": nil, "secret": "", "replicas": int64(2),
+		"pass": withheld, "auth": withheld, "author": "hunter", "db.pwd": withheld,
 		"args": []any{"--password", withheld, "--verbose", withheld, "--passphrase", withheld, "--name", "web"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

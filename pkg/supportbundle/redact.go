@@ -14,10 +14,10 @@ const withheld = "[withheld]"
 
 var (
 	// secretKey matches names of fields and settings whose values may be credentials.
-	secretKey = regexp.MustCompile(`(?i)(token|passw|passphrase|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|client[-_.]?key|authorization|cookie|cabundle|dsn|connection[-_.]?string|sasl|jaas)`)
+	secretKey = regexp.MustCompile(`(?i)(token|passw|passphrase|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|client[-_.]?key|authorization|cookie|cabundle|\bpass\b|\bpwd\b|\bauth\b|dsn|connection[-_.]?string|sasl|jaas)`)
 	// secretText matches texts that contain a credential.
 	secretText = regexp.MustCompile(`(?i)((token|passw(or)?d|passphrase|secret|credentials?|api[_-]?key|(private|access|client)[_-]?key([_-]?data)?|authorization|cookie)\\*["']?\s*[:=]|` +
-		`\b(bearer|basic)\s+\S|-----BEGIN|\beyJ[\w-]{8,}|\bAKIA[0-9A-Z]{8,}|://[^/\s]*@|://[^\s?]*\?\S)`)
+		`(^|\s)--?[\w-]*(token|passw|passphrase|secret)[\w-]*\s+\S|\b(bearer|basic)\s+\S|-----BEGIN|\beyJ[\w-]{8,}|\bAKIA[0-9A-Z]{8,}|://[^/\s]*@|://[^\s?]*\?\S)`)
 	// secretRun matches a long run of characters with a digit that is neither a hash of a spec nor the digest of an image.
 	secretRun = regexp.MustCompile(`[A-Za-z0-9+/=_]{40,}`)
 	hexDigits = regexp.MustCompile(`^[0-9a-f]+$`)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
@@ -110,7 +111,9 @@ func isAccepted(mc *clusterv1.ManagedCluster) bool {
 // reportAvailable writes the status that the registration agent of an available cluster writes.
 func (c *Clusters) reportAvailable(ctx context.Context, name string) error {
 	clusters := c.Client.ClusterV1().ManagedClusters()
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	// OCM's controllers write the same object at the same time.
+	patient := wait.Backoff{Steps: 20, Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Cap: time.Second}
+	err := retry.RetryOnConflict(patient, func() error {
 		mc, err := clusters.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

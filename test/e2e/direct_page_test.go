@@ -32,6 +32,7 @@ func TestDirectPage(t *testing.T) {
 	if _, err := r.hub.kube.CoreV1().Namespaces().Create(t.Context(), team, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	r.exports = []string{`export PATH="$PWD/bin:$PATH"`} // the reader has the program, as in the quickstart
 	r.steps = []pageStep{
 		{command: "helm upgrade", after: r.runUpgradedManager},
 		// The command deletes the Namespaces that register has created.

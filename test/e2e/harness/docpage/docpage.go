@@ -62,7 +62,8 @@ func Read(page string) ([]Block, error) {
 	return r.blocks, nil
 }
 
-// SelectSections returns the lines of the named sections, which begin with a heading and end before the next one. A missing section is an error.
+// SelectSections returns the page with empty lines in place of all lines but those of the named sections, which begin with a heading and
+// end before the next one. A missing section is an error.
 func SelectSections(page string, sections ...string) (string, error) {
 	missing := slices.Clone(sections)
 	var out []string
@@ -77,9 +78,10 @@ func SelectSections(page string, sections ...string) (string, error) {
 			selected = slices.Contains(sections, heading)
 			missing = slices.DeleteFunc(missing, func(s string) bool { return s == heading })
 		}
-		if selected {
-			out = append(out, line)
+		if !selected {
+			line = ""
 		}
+		out = append(out, line)
 	}
 	if len(missing) > 0 {
 		return "", fmt.Errorf("the page has no section %q", missing)

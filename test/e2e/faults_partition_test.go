@@ -105,16 +105,21 @@ func (s *partitionStory) deliverEdit(t *testing.T, deadline string) {
 		w.spec(t, config("deployment", "progress-deadline", deadline))
 	}
 	for _, w := range s.ways {
-		eventually(t, "the edit is on "+w.Name, 3*time.Minute, func(ctx context.Context) error {
-			c, err := w.kube.CoreV1().ConfigMaps(api.Serving.InstallNamespace()).Get(ctx, "config-deployment", metav1.GetOptions{})
-			if err == nil && c.Data["progress-deadline"] != deadline {
-				err = fmt.Errorf("the progress deadline is %q", c.Data["progress-deadline"])
-			}
-			return err
-		})
+		eventually(t, "the edit is on "+w.Name, 3*time.Minute, w.checkDeadlineIs(deadline))
 		w.shows(t, verdicts{})
 	}
 	settled(t, s.Fleet, api.Serving, s.ways[0].Cluster)
+}
+
+// checkDeadlineIs returns a check whether the ConfigMap of Deployments has the progress deadline.
+func (w way) checkDeadlineIs(deadline string) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		c, err := w.kube.CoreV1().ConfigMaps(installNamespace).Get(ctx, "config-deployment", metav1.GetOptions{})
+		if err == nil && c.Data["progress-deadline"] != deadline {
+			err = fmt.Errorf("the progress deadline is %q", c.Data["progress-deadline"])
+		}
+		return err
+	}
 }
 
 // awaitEnd waits until a manager has ended by itself.

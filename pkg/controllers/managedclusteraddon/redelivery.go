@@ -41,6 +41,9 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 		}
 		return reconcile.Result{}, err // the delivered configuration yields no bundle either
 	}
+	if bundle.Version != s.annotationOfFoundation(api.VersionAnnotation) {
+		return reconcile.Result{}, nil // the cluster has CRDs of another version
+	}
 	in.Bundle, in.Fault, in.Configs, in.Ownership = bundle, nil, delivered.Status.ConfigReferences, r.determineOwnership(s, bundle)
 	state := addon.DetermineDelivery(in).State
 	if state != addon.Deliverable && state != addon.AwaitingFoundation {

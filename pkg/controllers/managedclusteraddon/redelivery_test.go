@@ -157,6 +157,12 @@ func TestRedelivery(t *testing.T) {
 			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(revision.ReasonConfigPending) },
 		},
 		"the foundation is of another version": {
+			reason: "The CRDs do not fit.", want: []string{patchStatus},
+			change: func(h *fakeHub) {
+				h.works[0].Annotations[api.DigestAnnotation], h.works[0].Annotations[api.VersionAnnotation] = "f0", "1.24.0"
+			},
+		},
+		"the foundation is of another rendering": {
 			reason: "CRDs come first.", want: []string{patchStatus, updateFoundation},
 			change: func(h *fakeHub) { h.works[0].Annotations[api.DigestAnnotation] = "f0" },
 		},

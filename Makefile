@@ -141,9 +141,11 @@ verify: ## Everything that can be checked without running the code.
 
 ##@ Test
 
-# How many fleets of the end-to-end tests run at a time.
+# How many stories of the end-to-end tests act at a time; beside them, the fleet of one story may come to rest. The tests order the stories
+# themselves: -parallel is greater than the number of stories.
 E2E_PARALLEL ?= 2
-E2E := go test . -count=1 -parallel $(E2E_PARALLEL) -timeout 75m
+STORY_TIMES := $(CURDIR)/_output/stories.txt
+E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 75m
 # Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
 PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
 
@@ -151,7 +153,7 @@ PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
 test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
 
 .PHONY: test-all
-test-all: ## Run make test and everything else: the other end-to-end tests, and fuzzing.
+test-all: ## Run make test and everything else: the other end-to-end tests, the demo, and fuzzing.
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-rest
 	@$(MAKE) --no-print-directory fuzz
@@ -166,19 +168,24 @@ test-unit: releases ## Run the unit tests.
 .PHONY: test-main
 test-main: build ## Run the main end-to-end tests, on fleets of real components (E2E_PARALLEL at a time).
 	cd test/e2e && $(E2E) -stories=main -permission-record=$(PERMISSION_RECORD)
+	@sort -rn $(STORY_TIMES)
 
 .PHONY: test-rest
 test-rest: build ## Run the end-to-end tests that make test leaves out, and the demo; needs the record of a green make test.
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
+	@sort -rn $(STORY_TIMES)
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
 
 .PHONY: test-e2e
-test-e2e: build ## Run the end-to-end tests of make test and make test-rest at once.
+test-e2e: build ## Run the end-to-end tests of make test and make test-rest at once, and the demo.
 	cd test/e2e && $(E2E)
+	@sort -rn $(STORY_TIMES)
+	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
 
 .PHONY: test-nightly
 test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
 	cd test/e2e && $(E2E) -stories=nightly
+	@sort -rn $(STORY_TIMES)
 
 .PHONY: quickstart-test
 quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of real components; about 3 minutes on two cores.

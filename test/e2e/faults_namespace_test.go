@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// TestNamespaceFaults deletes the namespace of the add-on, and fills the install namespaces with ConfigMaps of a user.
+// TestNamespaceFaults deletes the namespace of the add-on, deletes a CRD that a resource of a user holds, and fills the install namespaces
+// with ConfigMaps of a user.
 func TestNamespaceFaults(t *testing.T) {
 	startNightlyStory(t)
 	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
@@ -37,6 +39,7 @@ func TestNamespaceFaults(t *testing.T) {
 	}
 	settled(t, p.Fleet, api.Serving, p.Managed[0])
 	t.Run("the add-on's namespace is deleted, and the chart is installed again", func(t *testing.T) { p.deleteAddOnNamespace(t, ways) })
+	t.Run("a CRD is deleted on the clusters while a resource of a user has a finalizer", func(t *testing.T) { deleteHeldCRD(t, ways) })
 	t.Run("a thousand ConfigMaps of a user are in the install namespace", func(t *testing.T) { fillInstallNamespaces(t, ways) })
 }
 
@@ -72,6 +75,59 @@ func (p push) deleteAddOnNamespace(t *testing.T, ways []way) {
 		w.spec(t, config("deployment", "progress-deadline", marker))
 		eventually(t, "the new manager delivers an edit to "+w.Name, 3*time.Minute, w.checkDeadline(true))
 		w.shows(t, verdicts{})
+	}
+}
+
+// deleteHeldCRD deletes a CRD on the clusters while a resource of a user has a finalizer. CRD and resource stay until the finalizer is gone,
+// edits are delivered in the meantime, and the CRD comes back.
+func deleteHeldCRD(t *testing.T, ways []way) {
+	const (
+		crd      = "services.serving.knative.dev"
+		deadline = "703s"
+	)
+	former := map[string]types.UID{}
+	for _, w := range ways {
+		w.createService(t, "example.com/hold")
+		crds := w.dynamic.Resource(crdResource)
+		held, err := crds.Get(t.Context(), crd, metav1.GetOptions{})
+		if err == nil {
+			former[w.Name], err = held.GetUID(), crds.Delete(t.Context(), crd, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the user's Service of "+w.Name+" is being deleted", time.Minute, func(ctx context.Context) error {
+			service, err := w.knativeServices().Get(ctx, "hello", metav1.GetOptions{})
+			if err == nil && service.GetDeletionTimestamp() == nil {
+				err = errors.New("the Service is not being deleted")
+			}
+			return err
+		})
+		w.spec(t, config("deployment", "progress-deadline", deadline))
+	}
+	for _, w := range ways {
+		eventually(t, "the edit is on "+w.Name, 3*time.Minute, w.checkDeadlineIs(deadline))
+		held, err := w.dynamic.Resource(crdResource).Get(t.Context(), crd, metav1.GetOptions{})
+		if err != nil || held.GetUID() != former[w.Name] {
+			t.Fatalf("%s: the CRD did not wait for the user's Service, error %v", w.Name, err)
+		}
+		if _, err := w.knativeServices().Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range ways {
+		eventually(t, "the CRD is on "+w.Name+" again", 3*time.Minute, func(ctx context.Context) error {
+			now, err := w.dynamic.Resource(crdResource).Get(ctx, crd, metav1.GetOptions{})
+			if err == nil && now.GetUID() == former[w.Name] {
+				err = errors.New("the CRD is the former CRD")
+			}
+			return err
+		})
+		w.shows(t, verdicts{})
+		w.createService(t)
+		if err := w.knativeServices().Delete(t.Context(), "hello", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

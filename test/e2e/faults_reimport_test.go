@@ -53,8 +53,8 @@ func TestReimported(t *testing.T) {
 	t.Run("a Knative of another installer is refused, and adopted on request", func(t *testing.T) {
 		directCluster{push: p, spoke: connect(t, foreign)}.installByHand(t)
 		before := resourceVersions(t, connect(t, foreign))
-		w.loseCluster(t, lost.Name+"-agent")
-		w = w.importAs(t, foreign)
+		w.replaceCluster(t, lost.Name+"-agent")
+		w = w.importBeforeGivingUp(t, foreign)
 		w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)
 		if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {
 			t.Fatalf("the foreign Knative was changed (-before +after):\n%s", diff)
@@ -81,9 +81,17 @@ func TestReimported(t *testing.T) {
 	})
 }
 
-// loseCluster ends the agent, and registers a new ManagedCluster of the same name while neither OCM nor the manager runs: nothing is
-// cleaned up, so that the works stay on the hub. The manager gives up the works before an agent connects, and looks for Knative.
+// loseCluster ends the agent, and registers a new ManagedCluster of the same name. The manager gives up the works before an agent
+// connects, and looks for Knative.
 func (w way) loseCluster(t *testing.T, agent string) {
+	t.Helper()
+	w.replaceCluster(t, agent)
+	w.giveUpWorks(t)
+}
+
+// replaceCluster ends the agent, and registers a new ManagedCluster of the same name while neither OCM nor the manager runs: nothing is
+// cleaned up, so that the works stay on the hub. The manager does not run afterwards.
+func (w way) replaceCluster(t *testing.T, agent string) {
 	t.Helper()
 	const registration = "ocm-registration"
 	clusters := w.Clusters.ClusterV1().ManagedClusters()
@@ -107,7 +115,15 @@ func (w way) loseCluster(t *testing.T, agent string) {
 	if err != nil || len(works) < 3 {
 		t.Fatalf("the hub has %d works of the lost cluster, error %v", len(works), err)
 	}
-	if err := errors.Join(w.Resume(registration), w.Start(harness.Manager)); err != nil {
+	if err := w.Resume(registration); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// giveUpWorks starts the manager, and waits until the works of the lost cluster are given up.
+func (w way) giveUpWorks(t *testing.T) {
+	t.Helper()
+	if err := w.Start(harness.Manager); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the works of the lost cluster are given up", time.Minute, func(ctx context.Context) error {
@@ -117,6 +133,21 @@ func (w way) loseCluster(t *testing.T, agent string) {
 		}
 		return err
 	})
+}
+
+// importBeforeGivingUp imports a new cluster under the name of the lost cluster. The agent connects while the hub has the works of the
+// lost cluster, and an administrator approves the certificate of the agent after the works are given up.
+func (w way) importBeforeGivingUp(t *testing.T, c *lab.Cluster) way {
+	t.Helper()
+	imported, approve, err := w.ReimportUnapproved(t.Context(), c, w.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.giveUpWorks(t)
+	if err := approve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return way{push: w.push, spoke: connect(t, imported)}
 }
 
 // detach ends the agent, and deletes the ManagedCluster as an administrator does.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,6 +39,7 @@ func TestFaultsRemoval(t *testing.T) {
 
 	t.Run("the foundation is deleted on the hub", func(t *testing.T) { p.deleteFoundation(t, managed) })
 	t.Run("the payload is deleted on the hub", func(t *testing.T) { p.deletePayload(t, managed) })
+	t.Run("the payload is deleted on the hub while the spec is refused", func(t *testing.T) { p.deleteRefusedPayload(t, managed) })
 	t.Run("the install namespace is deleted on a managed cluster", func(t *testing.T) {
 		p.deleteInstallNamespace(t, connect(t, managed), func() { available(t, p.Fleet, []api.Component{api.Serving}, managed) })
 	})
@@ -141,6 +143,15 @@ func (p push) deleteFoundation(t *testing.T, c *lab.Cluster) {
 
 // deletePayload deletes the payload on the hub: the work agent deletes Knative, except for the webhook configurations.
 func (p push) deletePayload(t *testing.T, c *lab.Cluster) {
+	p.reinstallPayload(t, c)
+	if note := event(t, p.team, "WebhooksUnblocked").Message; !strings.Contains(note, "ConfigMap knative-serving/config-") {
+		t.Errorf("the Event names no ConfigMap: %s", note)
+	}
+}
+
+// reinstallPayload deletes the payload on the hub, and waits until the cluster has Knative again.
+func (p push) reinstallPayload(t *testing.T, c *lab.Cluster) {
+	t.Helper()
 	s := connect(t, c)
 	before, err := s.deploymentUIDs(t.Context())
 	if err != nil {
@@ -155,10 +166,53 @@ func (p push) deletePayload(t *testing.T, c *lab.Cluster) {
 	}
 	s.reinstalled(t, before)
 	available(t, p.Fleet, []api.Component{api.Serving}, c)
-	if note := event(t, p.team, "WebhooksUnblocked").Message; !strings.Contains(note, "ConfigMap knative-serving/config-") {
-		t.Errorf("the Event names no ConfigMap: %s", note)
-	}
 	s.guarded(t)
+}
+
+// deleteRefusedPayload deletes the payload on the hub while the spec of the fleet is refused. The cluster gets the former spec again, and OCM
+// does not count the cluster as complete. The repaired spec, which is the former spec, changes no payload.
+func (p push) deleteRefusedPayload(t *testing.T, c *lab.Cluster) {
+	settled(t, p.Fleet, api.Serving, c)
+	before, err := payload(t.Context(), p.Fleet, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.version(t, "9.9")
+	config, err := p.readDefault(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, err := hashOf(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the add-on is Degraded, and OCM wants the refused spec", time.Minute, func(ctx context.Context) error {
+		degraded := apimeta.FindStatusCondition(p.addOn(ctx, t, api.Serving, c.Name).Status.Conditions, api.Degraded)
+		desired, _, err := p.specHashesOf(ctx, c.Name)
+		if err == nil && (desired != refused || degraded == nil || !strings.Contains(degraded.Message, "9.9")) {
+			err = fmt.Errorf("OCM wants spec %.8s, not %.8s; the condition is %+v", desired, refused, degraded)
+		}
+		return err
+	})
+	p.reinstallPayload(t, c)
+	again, err := payload(t.Context(), p.Fleet, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(manifestwork.ConfigsOf(before), manifestwork.ConfigsOf(again)); diff != "" || again.UID == before.UID {
+		t.Errorf("the payload with UID %s, before %s, has another mark (-before +after):\n%s", again.UID, before.UID, diff)
+	}
+	if _, completed, err := p.specHashesOf(t.Context(), c.Name); err != nil || completed == refused {
+		t.Errorf("OCM has taken the cluster for complete, error %v", err)
+	}
+	p.version(t, "1.23")
+	eventually(t, "the fleet's resource is Ready", 2*time.Minute, p.checkFleetReady(metav1.ConditionTrue, ""))
+	settled(t, p.Fleet, api.Serving, c)
+	repaired, err := payload(t.Context(), p.Fleet, c)
+	if err != nil || repaired.UID != again.UID || repaired.Generation != again.Generation {
+		t.Errorf("the repaired spec has changed the payload from generation %d of %s to generation %d of %s, error %v",
+			again.Generation, again.UID, repaired.Generation, repaired.UID, err)
+	}
 }
 
 // reinstalled waits until the cluster has every Deployment with another UID.

@@ -103,7 +103,10 @@ func TestFaultyRequests(t *testing.T) {
 	eventually(t, "everything is upgraded", 6*time.Minute, f.allInstalled(f.clusters, "1.23", "123"))
 	t.Run("faults of the hub change no condition", func(t *testing.T) {
 		f.edgeProxy.Inject(nil)
-		f.checkStaysReady(t, func() { f.hubProxy.Inject(faultproxy.Random(s, 0.5)) })
+		if err := f.allInstalled(f.clusters, "1.23", "123")(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.checkStaysReady(t, watchTime, func() { f.hubProxy.Inject(faultproxy.Random(s, 0.5)) })
 	})
 	inject()
 	f.deleteAll(t)
@@ -113,20 +116,35 @@ func TestFaultyRequests(t *testing.T) {
 	}
 }
 
-// watchTime is how long a story watches that nothing changes.
-const watchTime = 30 * time.Second
+// TestSlowHub has half of all requests to the hub fail, take up to two seconds, or lose their answer, and watches end, for ten minutes. No
+// resource stops being Ready, and an edit reaches both clusters.
+func TestSlowHub(t *testing.T) {
+	startNightlyStory(t)
+	f := newFaultyFleet(t)
+	s := drawSeed(t)
+	f.applyAll(t, "1.23")
+	eventually(t, "everything is installed", 6*time.Minute, f.allInstalled(f.clusters, "1.23", ""))
+	f.checkStaysReady(t, slowHubTime, func() { f.hubProxy.Inject(faultproxy.Random(s, 0.5)) })
+	f.patchAll(t, f.clusters, `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"123"}}}}`)
+	eventually(t, "everything is edited", 6*time.Minute, f.allInstalled(f.clusters, "1.23", "123"))
+}
+
+const (
+	// watchTime is how long a story watches that nothing changes.
+	watchTime = 30 * time.Second
+	// slowHubTime is how long the hub is slow.
+	slowHubTime = 10 * time.Minute
+)
 
 // checkStaysReady holds that no resource stops being Ready during faults of the hub.
-func (f faultyFleet) checkStaysReady(t *testing.T, inject func()) {
+func (f faultyFleet) checkStaysReady(t *testing.T, duration time.Duration, inject func()) {
 	t.Helper()
-	if err := f.allInstalled(f.clusters, "1.23", "123")(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	watched, err := f.resources(api.Serving).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	inject()
+	ended := make(chan struct{})
 	var events sync.WaitGroup
 	events.Go(func() {
 		for event := range watched.ResultChan() {
@@ -134,8 +152,14 @@ func (f faultyFleet) checkStaysReady(t *testing.T, inject func()) {
 				t.Errorf("%s %s: %v", event.Type, u.GetName(), u.Object["status"])
 			}
 		}
+		select {
+		case <-ended:
+		default:
+			t.Error("the watch has ended early")
+		}
 	})
-	time.Sleep(watchTime)
+	time.Sleep(duration)
+	close(ended)
 	watched.Stop()
 	events.Wait()
 }

@@ -18,6 +18,8 @@ import (
 const (
 	// restWindow is how long nothing may be written at the end of a story.
 	restWindow = 8 * time.Second
+	// settleInterval is the time between two checks of a fleet that writes nothing and is not settled yet.
+	settleInterval = time.Second
 	// convergence is how long the end of a story may take to come to rest.
 	convergence = 90 * time.Second
 )
@@ -97,6 +99,7 @@ func (s *storyRecord) check(t *testing.T) {
 	defer s.mu.Unlock()
 	var found []string
 	if passed {
+		restStory(t)
 		found = s.restingViolations(ctx)
 	}
 	found = append(found, s.recordedViolations(ctx)...) // also of the time until the fleet was at rest
@@ -146,26 +149,36 @@ func (s *storyRecord) recordedViolations(ctx context.Context) []string {
 }
 
 // restingViolations checks the invariants of a fleet at rest. The story may have ended with a write: the checks are repeated until
-// all hold, or the fleet has had its time to converge.
+// all hold and nothing was written for restWindow, or the fleet has had its time to converge.
 func (s *storyRecord) restingViolations(ctx context.Context) []string {
 	if !slices.ContainsFunc(s.listPrograms(), program.isRunning) {
 		return nil // the story has stopped the manager, or never started one
 	}
-	for begin := time.Now(); ; {
-		since := time.Now()
+	for begin, since := time.Now(), time.Now(); ; {
 		found := s.settledViolations(ctx)
-		if left := restWindow - time.Since(since); left > 0 {
-			time.Sleep(left)
-		}
-		for _, c := range append(s.lab.Clusters(), s.lab.Hub) {
-			changes, err := c.Changes()
-			found = append(found, nameViolations("I7", invariants.WriteNothing(c.Name, changes, since), err)...)
-		}
+		time.Sleep(max(restWindow-time.Since(since), settleInterval))
+		written, last := s.writesSince(since)
+		found = append(found, written...)
 		found = append(found, s.measuredViolations(ctx)...)
 		if len(found) == 0 || time.Since(begin) > convergence || ctx.Err() != nil {
 			return found
 		}
+		if !last.Before(since) {
+			since = last.Add(time.Nanosecond) // a new window begins after the last write
+		}
 	}
+}
+
+// writesSince returns the violations of I7 since the time, and the time of the last write to any cluster.
+func (s *storyRecord) writesSince(since time.Time) (violations []string, last time.Time) {
+	for _, c := range append(s.lab.Clusters(), s.lab.Hub) {
+		changes, err := c.Changes()
+		violations = append(violations, nameViolations("I7", invariants.WriteNothing(c.Name, changes, since), err)...)
+		if of := invariants.LastWrite(changes); of.After(last) {
+			last = of
+		}
+	}
+	return violations, last
 }
 
 // settledViolations compares what the hub reports with what the clusters have.

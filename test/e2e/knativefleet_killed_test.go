@@ -19,7 +19,8 @@ import (
 const fewestFleetKills = 20
 
 // TestKnativeFleetKilled kills the manager before and after each write while a KnativeFleet of a managed cluster and another cluster is
-// installed, edited in waves, loses a cluster, gets the cluster back, and is deleted. The next manager must go on.
+// installed, edited in waves, loses a cluster, gets the cluster back, and is deleted, and while an add-on hands its works over to the
+// next add-on of a Placement. The next manager must go on.
 func TestKnativeFleetKilled(t *testing.T) {
 	startNightlyStory(t)
 	f := newFaultyFleet(t)
@@ -57,6 +58,28 @@ func TestKnativeFleetKilled(t *testing.T) {
 	for _, c := range f.clusters {
 		connect(t, c).emptied(t)
 	}
+	f.killDuringHandover(t, k)
+}
+
+// killDuringHandover has a Placement select the managed cluster, and lets the cluster be away. OCM deletes the add-on, and creates another
+// add-on when the cluster returns. The manager is killed at each write from the return on; the installation stays as the installation was.
+func (f faultyFleet) killDuringHandover(t *testing.T, k *writeKiller) {
+	t.Helper()
+	c := f.Managed[0]
+	f.hubProxy.Inject(nil)
+	f.createPlacement(t)
+	available(t, f.Fleet, []api.Component{api.Serving}, c)
+	before := f.readInstallation(t, c)
+	shortLease(t, f.team, c.Name)
+	f.away(t, c)
+	f.awaitRemovalHeld(t, c, api.ReasonClusterUnavailable)
+	f.hubProxy.Inject(k.fault)
+	if err := f.Start(c.Name + "-agent"); err != nil {
+		t.Fatal(err)
+	}
+	k.run(t, "hand-over", 5, f.checkHandover(c, before.AddOn))
+	f.hubProxy.Inject(nil)
+	f.awaitHandover(t, c, before)
 }
 
 // isInstalled returns a function that reports whether the KnativeFleet is Ready at its generation with so many clusters, and whether each

@@ -3,15 +3,22 @@
 package e2e
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"open-cluster-management.io/knative-addon/test/e2e/harness/storyqueue"
 )
 
 // Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
@@ -24,6 +31,56 @@ const (
 	realStories    = "real"
 	soakStories    = "soak"
 )
+
+// actingFlag is the number of stories that act at a time: beside them, one story may wait for its fleet to come to rest.
+var actingFlag = flag.Int("acting-stories", 2, "how many stories act at a time; -parallel has to be greater than the number of stories for the order of storyqueue")
+
+// queuedStories orders the stories of this run.
+var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
+	concurrent := 1
+	if f := flag.Lookup("test.parallel"); f != nil {
+		concurrent, _ = strconv.Atoi(f.Value.String())
+	}
+	return storyqueue.New(*actingFlag, concurrent, longStories()...)
+})
+
+// longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
+func longStories() []string {
+	return []string{
+		"TestModes", "TestManagerKilled", "TestReference", "TestGuard", "TestFaultyRequests", "TestFaultsRemoval", "TestRolloutWithoutHub", "TestLocalInstalls",
+	}
+}
+
+// storyTurns has the turn of each story, by the name of the test.
+var storyTurns sync.Map
+
+// restStory lets another story act while the story of the test waits for its fleet.
+func restStory(t *testing.T) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if turn, ok := storyTurns.Load(name); ok {
+		turn.(*storyqueue.Turn).Rest() //nolint:forcetypeassert // startStory stores nothing else
+	}
+}
+
+// timesFlag names the file that gets a line with the time of each story.
+var timesFlag = flag.String("story-times", "", "a file to which each story adds a line with the time from its turn to its end")
+
+// recordTime adds the time of a story to the file of -story-times.
+func recordTime(t *testing.T, begin time.Time) {
+	t.Helper()
+	if *timesFlag == "" {
+		return
+	}
+	f, err := os.OpenFile(*timesFlag, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%4.0f s %s\n", time.Since(begin).Seconds(), t.Name())
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 var storiesFlag = flag.String("stories", allStories, "which stories run: main, rest, all (main and rest), nightly, real or soak")
 
@@ -64,7 +121,13 @@ func startStory(t *testing.T, tier string) {
 	if !runsTier(*storiesFlag, tier) {
 		t.Skipf("-stories=%s: this is one of %s", *storiesFlag, tier)
 	}
+	turn := queuedStories().Register(t.Name())
+	storyTurns.Store(t.Name(), turn)
+	t.Cleanup(turn.End)
 	t.Parallel()
+	turn.Await()
+	begin := time.Now()
+	t.Cleanup(func() { recordTime(t, begin) })
 }
 
 // runsTier reports whether a value of -stories selects the stories of a tier.
@@ -84,7 +147,7 @@ func checkStoriesFlag() error {
 // the stories on a real node and the soak test alone. The exceptions need no lab.
 func TestEveryTestIsAStory(t *testing.T) {
 	exceptions := []string{
-		"TestMain", "TestEveryTestIsAStory", "TestTiers", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord",
+		"TestMain", "TestEveryTestIsAStory", "TestTiers", "TestLongStories", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord",
 	}
 	starts := []string{"startMainStory", "startRestStory", "startNightlyStory", "startRealStory", "startSoak"}
 	for file, parsed := range parsedTests(t) {
@@ -117,6 +180,21 @@ func TestTiers(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("-stories=%s runs %q, want %q", stories, got, want)
 		}
+	}
+}
+
+// TestLongStories holds that the long stories exist.
+func TestLongStories(t *testing.T) {
+	var found []string
+	for _, parsed := range parsedTests(t) {
+		for _, d := range parsed.Decls {
+			if f, isFunc := d.(*ast.FuncDecl); isFunc && slices.Contains(longStories(), f.Name.Name) {
+				found = append(found, f.Name.Name)
+			}
+		}
+	}
+	if want := longStories(); len(found) != len(want) {
+		t.Errorf("long stories are %q, and %q exist", want, found)
 	}
 }
 

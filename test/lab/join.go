@@ -6,16 +6,20 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"open-cluster-management.io/knative-addon/test/lab/pki"
@@ -83,34 +87,120 @@ func (l *Lab) Reimport(ctx context.Context, c *Cluster, name string) (*Cluster, 
 	return &imported, nil
 }
 
+// ReimportUnapproved is Reimport with an agent whose certificate an administrator has to approve. The agent has requested the certificate
+// when ReimportUnapproved returns. approve approves the certificate, and waits until the hub calls the cluster Available.
+func (l *Lab) ReimportUnapproved(ctx context.Context, c *Cluster, name string) (imported *Cluster, approve func(context.Context) error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := l.reserve(ctx, managedInstances-spokeInstances); err != nil {
+		return nil, nil, err
+	}
+	joining := *c
+	joining.Name, joining.agentName = name, c.Name
+	if err := errors.Join(l.prepareMembership(ctx, &joining), l.Hub.Apply(ctx, []byte(unapprovedAccount))); err != nil {
+		return nil, nil, err
+	}
+	agent, err := l.requestMembership(ctx, &joining, unapprovedName)
+	if err != nil {
+		return nil, nil, err
+	}
+	hub, err := kubernetes.NewForConfig(l.Hub.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	var request *certificatesv1.CertificateSigningRequest
+	err = waitFor(ctx, "a certificate request of "+name, func(ctx context.Context) error {
+		request, err = findPendingRequest(ctx, hub, name)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &joining, func(ctx context.Context) error {
+		request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Approved",
+		})
+		if _, err := hub.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, request.Name, request, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("cannot approve the certificate of %s: %w", name, err)
+		}
+		return l.awaitMembership(ctx, &joining, agent)
+	}, nil
+}
+
+// findPendingRequest returns the certificate request of a cluster that nobody has approved or denied.
+func findPendingRequest(ctx context.Context, hub kubernetes.Interface, cluster string) (*certificatesv1.CertificateSigningRequest, error) {
+	list, err := hub.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{
+		LabelSelector: "open-cluster-management.io/cluster-name=" + cluster,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the certificate requests of %s: %w", cluster, err)
+	}
+	for i := range list.Items {
+		if len(list.Items[i].Status.Conditions) == 0 {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, fmt.Errorf("none of %d certificate requests of %s is pending", len(list.Items), cluster)
+}
+
+// unapprovedName is the account of agents whose certificates the hub does not approve by itself.
+const unapprovedName = "agent-registration-unapproved"
+
+const unapprovedAccount = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: agent-registration-unapproved, namespace: open-cluster-management}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "open-cluster-management:bootstrap:unapproved"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "open-cluster-management:bootstrap"}
+subjects: [{kind: ServiceAccount, name: agent-registration-unapproved, namespace: open-cluster-management}]
+`
+
 // join starts a klusterlet agent (registration and work in one process) under OCM's own RBAC and waits until the hub
 // calls the cluster Available.
 func (l *Lab) join(ctx context.Context, c *Cluster) error {
-	if err := c.Apply(ctx, namespaces(agentNamespace, agentNamespace+"-addon")); err != nil {
-		return err
-	}
-	if err := all(
-		func() error { return l.applyOCM(ctx, c, "managed") },
-		func() error { return c.Apply(ctx, []byte(aggregateRole)) },
-	); err != nil {
+	if err := l.prepareMembership(ctx, c); err != nil {
 		return err
 	}
 	return l.startMembership(ctx, c)
 }
 
+// prepareMembership gives a cluster the namespaces and roles of the agent.
+func (l *Lab) prepareMembership(ctx context.Context, c *Cluster) error {
+	if err := c.Apply(ctx, namespaces(agentNamespace, agentNamespace+"-addon")); err != nil {
+		return err
+	}
+	return all(
+		func() error { return l.applyOCM(ctx, c, "managed") },
+		func() error { return c.Apply(ctx, []byte(aggregateRole)) },
+	)
+}
+
 // startMembership registers a cluster that is ready for agents.
 func (l *Lab) startMembership(ctx context.Context, c *Cluster) error {
-	token, err := l.Hub.token(ctx, ocmNamespace, bootstrapName)
+	agent, err := l.requestMembership(ctx, c, bootstrapName)
 	if err != nil {
 		return err
+	}
+	return l.awaitMembership(ctx, c, agent)
+}
+
+// requestMembership starts the agent of a cluster, which registers with an account of the hub.
+func (l *Lab) requestMembership(ctx context.Context, c *Cluster, account string) (*process.Process, error) {
+	token, err := l.Hub.token(ctx, ocmNamespace, account)
+	if err != nil {
+		return nil, err
 	}
 	if err := l.announce(ctx, c, token); err != nil {
-		return err
+		return nil, err
 	}
-	agent, err := l.startAgent(ctx, c, token)
-	if err != nil {
-		return err
-	}
+	return l.startAgent(ctx, c, token)
+}
+
+// awaitMembership waits until the hub calls the cluster Available.
+func (l *Lab) awaitMembership(ctx context.Context, c *Cluster, agent *process.Process) error {
 	clusters, err := managedClusters(l.Hub.Config)
 	if err != nil {
 		return err

@@ -127,13 +127,14 @@ func (r *Reconciler) recordAndDeliver(ctx context.Context, s *scope) (reconcile.
 			return reconcile.Result{}, err
 		}
 	}
-	if err := r.deliverWorks(ctx, s, in, decision.State); err != nil {
-		return reconcile.Result{}, err
+	result, err := r.deliverWorks(ctx, s, in, decision.State)
+	if err != nil {
+		return result, err
 	}
 	if err := r.endHandover(ctx, s); err != nil || decision.State == addon.Paused {
-		return reconcile.Result{}, err
+		return result, err
 	}
-	return reconcile.Result{}, r.recordRunningVersion(ctx, s)
+	return result, r.recordRunningVersion(ctx, s)
 }
 
 // gatherDelivery reads the facts that determine the delivery.
@@ -158,26 +159,28 @@ func (r *Reconciler) gatherDelivery(ctx context.Context, s *scope) (addon.Delive
 
 // deliverWorks writes the works that the state permits. As long as the owner of the component on the cluster is not known,
 // the foundation is a probe, which needs neither finalizer nor gate.
-func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.DeliveryInput, state addon.DeliveryState) error {
+func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.DeliveryInput, state addon.DeliveryState) (result reconcile.Result, err error) {
 	if s.isBeingRemoved() && state != addon.Paused {
-		return nil // the works of the next installation follow the end of the deletion
+		return result, nil // the works of the next installation follow the end of the deletion
 	}
 	switch state {
-	case addon.Rendering, addon.Unresolved, addon.InvalidConfiguration, addon.Detaching:
-		return nil
+	case addon.Rendering, addon.Unresolved, addon.Detaching:
+		return result, nil
+	case addon.InvalidConfiguration:
+		return r.redeliverPayload(ctx, s, in)
 	case addon.Paused:
-		return r.keepPausedWorks(ctx, s)
+		return result, r.keepPausedWorks(ctx, s)
 	case addon.Refused, addon.Probing:
 		if !s.permitsProbe() {
-			return nil // the installation stays as it is
+			return result, nil // the installation stays as it is
 		}
-		return r.ensureProbe(ctx, s, in.Bundle)
+		return result, r.ensureProbe(ctx, s, in.Bundle)
 	case addon.AwaitingTurn:
-		return r.keepRendering(ctx, s, in.Bundle)
+		return result, r.keepRendering(ctx, s, in.Bundle)
 	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
-		return r.ensureInstallation(ctx, s, in.Bundle)
+		return result, r.ensureInstallation(ctx, s, in.Bundle)
 	}
-	return fmt.Errorf("cannot deliver to cluster %q in state %q", s.namespace, state)
+	return result, fmt.Errorf("cannot deliver to cluster %q in state %q", s.namespace, state)
 }
 
 // ensureInstallation writes the finalizer, the foundation and the gate of the bundle, and lets addon-framework write the payload.

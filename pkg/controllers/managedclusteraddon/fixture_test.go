@@ -92,9 +92,11 @@ type fakeHub struct {
 	works   []*workv1.ManifestWork
 	noAddOn bool
 	bundles bundlesFunc
-	target  targetOf
-	paused  pausedBy
-	permits permits
+	// bundlesOf, if set, replaces bundles.
+	bundlesOf bundlesByHash
+	target    targetOf
+	paused    pausedBy
+	permits   permits
 	// definition and decisions say which configurations the hub gives, revisions and configs what it has.
 	definition *addonv1beta1.ClusterManagementAddOn
 	decisions  []*clusterv1beta1.PlacementDecision
@@ -109,6 +111,7 @@ type fakeHub struct {
 	created    []*workv1.ManifestWork
 	updated    []*workv1.ManifestWork
 	triggered  bool
+	result     reconcile.Result
 	events     *events.FakeRecorder
 	logged     string // the last line
 	// stored is the add-on after the pass.
@@ -351,9 +354,13 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 		Permissions: h.permits, Executor: h.executor, Hub: func(context.Context) (types.UID, error) { return hubUID, nil }, Events: h.recorder(),
 		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
+	if h.bundlesOf != nil {
+		r.Bundles = h.bundlesOf
+	}
 	h.record(t, r, note)
 	logger := funcr.New(func(_, line string) { h.logged = line }, funcr.Options{Verbosity: 1})
-	_, err := reconciler.Wrap(r, reconciler.OfAddOn).Reconcile(log.IntoContext(t.Context(), logger), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
+	var err error
+	h.result, err = reconciler.Wrap(r, reconciler.OfAddOn).Reconcile(log.IntoContext(t.Context(), logger), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
 	h.rememberStored(addOns)
 	return err
 }

@@ -24,7 +24,7 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 	wanted := agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)
 	switch {
 	case s.gate == nil:
-		return r.createGate(ctx, manifestwork.Gate(bundle, s.addon, wanted))
+		return r.createWork(ctx, manifestwork.Gate(bundle, s.addon, wanted))
 	case s.gate.DeletionTimestamp != nil:
 		return nil // the next gate follows the deletion
 	case !s.ownsGate(), manifestwork.LacksExecutor(s.gate, r.Executor):
@@ -81,10 +81,11 @@ func (s *scope) ownsGate() bool {
 	return len(s.gate.OwnerReferences) == 1 && s.gate.OwnerReferences[0].UID == s.addon.UID
 }
 
-func (r *Reconciler) createGate(ctx context.Context, gate *workv1.ManifestWork) error {
-	gate.Spec.Executor = r.Executor
-	if _, err := r.WorkClient.WorkV1().ManifestWorks(gate.Namespace).Create(ctx, gate, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", gate.Namespace, gate.Name, err)
+// createWork creates a work with the configured executor.
+func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
+	work.Spec.Executor = r.Executor
+	if _, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", work.Namespace, work.Name, err)
 	}
 	return nil
 }

@@ -219,6 +219,15 @@ func TestWriteNothing(t *testing.T) {
 	expectViolation(t, WriteNothing("c1", []lab.Change{write, write}, start), "2 writes: patch deployments.apps knative-serving/activator")
 	expectViolation(t, WriteNothing("c1", []lab.Change{write}, start.Add(time.Second)), "")
 	expectViolation(t, WriteNothing("c1", []lab.Change{other, lease, event, review}, start), "")
+
+	later, latest := write, lease
+	later.Time, latest.Time = start.Add(time.Second), start.Add(2*time.Second)
+	if last := LastWrite([]lab.Change{write, later, write, latest}); !last.Equal(later.Time) {
+		t.Errorf("the last write is of %s, want %s", last, later.Time)
+	}
+	if last := LastWrite([]lab.Change{lease}); !last.IsZero() {
+		t.Errorf("a lease is the last write, of %s", last)
+	}
 }
 
 func TestBounds(t *testing.T) {

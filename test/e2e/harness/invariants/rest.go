@@ -121,8 +121,7 @@ func RunOn(program string, failed bool, log string) []string {
 func WriteNothing(cluster string, changes []lab.Change, since time.Time) []string {
 	count := map[string]int{}
 	for i := range changes {
-		c := &changes[i]
-		if strings.HasPrefix(c.Agent, AddOnAgent) && !c.Time.Before(since) && c.Resource != "leases" && c.Resource != "events" && !isReview(c) {
+		if c := &changes[i]; isWrite(c) && !c.Time.Before(since) {
 			count[c.Verb+" "+describeChange(c)]++
 		}
 	}
@@ -131,6 +130,22 @@ func WriteNothing(cluster string, changes []lab.Change, since time.Time) []strin
 		out = append(out, fmt.Sprintf("%s: at rest the add-on has made %d writes: %s", cluster, count[write], write))
 	}
 	return out
+}
+
+// LastWrite returns the time of the last change that WriteNothing counts; the zero time without such a change.
+func LastWrite(changes []lab.Change) time.Time {
+	var last time.Time
+	for i := range changes {
+		if c := &changes[i]; isWrite(c) && c.Time.After(last) {
+			last = c.Time
+		}
+	}
+	return last
+}
+
+// isWrite reports whether a program of the add-on has made the change, and the change is neither of a lease nor an Event.
+func isWrite(c *lab.Change) bool {
+	return strings.HasPrefix(c.Agent, AddOnAgent) && c.Resource != "leases" && c.Resource != "events" && !isReview(c)
 }
 
 // isReview reports whether the request only asks the API server whether a token is valid, or a request allowed.

@@ -1,0 +1,49 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package addon
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/constants"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"open-cluster-management.io/sdk-go/pkg/apis/work/v1/builder"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+)
+
+// manifestsLimit is the limit of addon-framework on the manifests of one payload, in bytes: the framework divides larger payloads.
+const manifestsLimit = 500 * 1024
+
+// PayloadWorks returns the works that addon-framework builds from the objects of a payload when OCM wants the configurations for the
+// add-on. existing are the payloads that the hub has. The works have no executor.
+func PayloadWorks(
+	objects []runtime.Object, addon *addonv1beta1.ManagedClusterAddOn, configs map[string]string, existing []*workv1.ManifestWork,
+) ([]*workv1.ManifestWork, error) {
+	owner := metav1.NewControllerRef(addon, schema.GroupVersionKind{
+		Group: addonv1beta1.GroupVersion.Group, Version: addonv1beta1.GroupVersion.Version, Kind: "ManagedClusterAddOn",
+	})
+	describe := func(index int) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: addon.Namespace, Name: fmt.Sprintf("%s-%d", constants.DeployWorkNamePrefix(addon.Name), index),
+			Labels: map[string]string{addonv1beta1.AddonLabelKey: addon.Name}, OwnerReferences: []metav1.OwnerReference{*owner},
+		}
+	}
+	present := make([]workv1.ManifestWork, 0, len(existing))
+	for _, p := range existing {
+		present = append(present, *p)
+	}
+	works, _, err := builder.NewWorkBuilder().WithManifestsLimit(manifestsLimit).Build(objects, describe,
+		builder.ExistingManifestWorksOption(present),
+		builder.ManifestConfigOption(manifestwork.PayloadConfigs()),
+		builder.ManifestAnnotations(map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(configs)}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot build the payload of add-on \"%s/%s\": %w", addon.Namespace, addon.Name, err)
+	}
+	return works, nil
+}

@@ -124,7 +124,9 @@ func (s *setup) addKnative(c api.Component) error {
 		Component: c, Configs: hub.Configs(c).Lister(), Finder: s.finder, OtherManager: s.otherManager,
 		Deliveries: []knative.Delivery{s.newDirectDelivery(c), s.newManifestWorkDelivery(c)},
 		Fleet: &knative.FleetStatus{
-			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Versions: s.bundles, Clock: clock.RealClock{},
+			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: hub.Foundations().Lister(),
+			Granter:  &revision.Granter{Definitions: hub.ClusterManagementAddOns().Lister(), Decisions: hub.PlacementDecisions().Lister()},
+			Versions: s.bundles, Clock: clock.RealClock{},
 		},
 		Status: &knative.StatusWriter{Component: c, Client: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{}, ReadyAfter: s.metrics.RecordReady},
 	}

@@ -124,7 +124,7 @@ func (p *pass) decideRemovals(t *templates) []removalCandidate {
 	}
 	in.candidates, in.owned = p.listDeselected(t)
 	plan := planRemovals(in)
-	p.report.held = plan.held
+	p.report.held, p.report.heldClusters = plan.held, plan.countHeld(in.candidates)
 	p.requeueWithin(plan.wait)
 	if len(plan.remove) > maxWrites {
 		p.requeueWithin(moreWrites)

@@ -1,7 +1,8 @@
 // Copyright Contributors to the Open Cluster Management project
 
 // Package memoryspoke serves clusters without a work agent from memory. A Spoke is an HTTPS server in the process of the caller, with
-// its own address, token, namespace kube-system and UID, and needs about 2 MB: one process serves hundreds of spokes. The package serves
+// its own address, token, namespace kube-system and UID, and holds about 1 MB of objects with Knative Serving: one process serves hundreds of
+// spokes. The package serves
 // the requests that direct delivery makes: discovery of one group and version, get, list and watch of objects or of their metadata,
 // create, update, server-side apply and delete.
 //

@@ -156,8 +156,12 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err
 	}
 	var remove []removalCandidate
-	var writeErr error
-	if p.report.problem == nil {
+	done, writeErr := p.applyPause(ctx)
+	switch {
+	case writeErr != nil, p.report.problem != nil:
+	case p.report.paused:
+		p.holdRemovals(templates)
+	case done:
 		reconciler.Describe(ctx, reconciler.Subject{Revision: templates.revision})
 		remove = p.decideRemovals(templates)
 		writeErr = p.writeChildren(ctx, templates)

@@ -10,6 +10,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
@@ -27,6 +28,8 @@ type report struct {
 	revision   string
 	// problem is the reason why the KnativeFleet is not followed, nil without a reason.
 	problem *problem
+	// paused reports whether an annotation keeps the children as they are.
+	paused bool
 	// refused is the error of a child that the API server refused; empty without an error.
 	refused  string
 	clusters []clusterState
@@ -97,6 +100,9 @@ func rolledOut(in *report, counts *fleetv1alpha1.RolloutStatus) metav1.Condition
 		return no(in.problem.reason, message.Shorten(in.problem.message, maxCause))
 	case counts.Total == 0:
 		return no(fleetv1alpha1.ReasonNothingSelected, "no cluster is selected; see whether the namespace has ClusterProfiles that the KnativeFleet selects")
+	case in.paused && counts.Updated < counts.Total:
+		return no(fleetv1alpha1.ReasonPaused, fmt.Sprintf("annotation %s of the KnativeFleet keeps the clusters as they are; %d of %d clusters have revision %s",
+			api.PausedAnnotation, counts.Updated, counts.Total, in.revision))
 	case in.plan.stopped:
 		return no(fleetv1alpha1.ReasonMaxFailuresExceeded, fmt.Sprintf(
 			"clusters %s failed, which is more than maxFailures permits, so that no further cluster gets revision %s; correct the template, see the KnativeServing or KnativeEventing of these clusters",

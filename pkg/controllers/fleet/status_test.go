@@ -163,7 +163,9 @@ func TestReportsOfChildren(t *testing.T) {
 	h.report("b", "Ready=False/TargetConflict", "TargetClusterResolved=False/TargetConflict", "VersionMigrationEligible=False/VersionMigrationNotEligible")
 	h.report("c", "Ready=False/KindMissing", "DependenciesInstalled=False/KindMissing")
 	for _, name := range []string{"a", "b"} {
-		h.change(name, func(c *unstructured.Unstructured) { _ = unstructured.SetNestedField(c.Object, "1.23.0", "status", "version") })
+		h.change(name, func(c *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(c.Object, "1.23.0", "status", "version")
+		})
 	}
 	h.passAfter(time.Minute)
 	h.shows("VersionMigrationEligible=False/VersionMigrationNotEligible", "DependenciesInstalled=False/KindMissing")

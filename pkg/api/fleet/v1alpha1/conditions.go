@@ -39,6 +39,8 @@ const (
 	ReasonChildRefused = "ChildRefused"
 	// ReasonInvalidSpec means that a template, the selector or the rollout strategy cannot be used.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonPaused means that annotation paused keeps the children, and so the clusters, as they are.
+	ReasonPaused = "Paused"
 	// ReasonNothingSelected means that no cluster is selected.
 	ReasonNothingSelected = "NothingSelected"
 
@@ -93,15 +95,15 @@ func Reasons() map[string][]string {
 	return map[string][]string{
 		Ready: {
 			ReasonReady, ReasonClustersNotReady, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved,
-			ReasonChildRefused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonChildRefused, ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
 		RolledOut: {
 			ReasonRolledOut, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved, ReasonChildRefused,
-			ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
 		TargetClusterResolved:    {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
 		VersionMigrationEligible: {ReasonEligible, ReasonNotEligible},
 		DependenciesInstalled:    {ReasonNothingMissing, ReasonKindMissing},
-		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling},
+		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling, ReasonPaused},
 	}
 }

@@ -54,7 +54,9 @@ func TestPause(t *testing.T) {
 		t.Errorf("the children have %s, want %s", got, want)
 	}
 	h.shows("Ready=False/Paused", "RolledOut=False/Paused")
-	h.change("c1", func(c *unstructured.Unstructured) { _ = unstructured.SetNestedField(c.Object, "1.21", "spec", "version") })
+	h.change("c1", func(c *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(c.Object, "1.21", "spec", "version")
+	})
 	h.setSpec(`{"selector": {"matchLabels": {"env": "none"}}}`)
 	if writes := h.pass(); slices.ContainsFunc(writes, func(w string) bool { return !strings.HasPrefix(w, "patch knativefleets/status") }) {
 		t.Errorf("during the pause the writes are %q", writes)

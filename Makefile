@@ -248,7 +248,7 @@ bench-push: build ## Measure push mode against the Knative Operator on equal spo
 	cd test/e2e && go run ./cmd/benchpush $(BENCH_FLAGS)
 
 .PHONY: bench-rollout
-bench-rollout: build ## Measure installs, edits and rest of 200 played clusters; about 40 minutes (BENCH_FLAGS="-clusters=20 -rest=1m": 8).
+bench-rollout: build ## Measure 200 played clusters, and a KnativeFleet with 200 more in memory; about an hour (BENCH_FLAGS="-clusters=20 -spokes=20 -rest=1m").
 	cd test/e2e && go run ./cmd/benchrollout $(BENCH_FLAGS)
 
 .PHONY: bench-scale

@@ -14,7 +14,8 @@ const (
 	// VersionMigrationEligible reports whether the cluster can go from the installed version to the requested version. The
 	// ManagedClusterAddOn has the condition too.
 	VersionMigrationEligible = "VersionMigrationEligible"
-	// DependenciesInstalled reports whether the cluster has every kind that Knative needs besides its own kinds.
+	// DependenciesInstalled reports whether the cluster has every kind that Knative needs besides its own kinds. The
+	// ManagedClusterAddOn has the condition too, since a kind was missing for the first time.
 	DependenciesInstalled = "DependenciesInstalled"
 	// InstallSucceeded reports whether every object was applied on the cluster.
 	InstallSucceeded = "InstallSucceeded"
@@ -49,6 +50,10 @@ const SettingsEffective = "SettingsEffective"
 // absent until a cluster had to wait once, and Ready does not depend on the condition: the cluster runs its spec.
 const RenderingCurrent = "RenderingCurrent"
 
+// RolledOut is a condition of a KnativeServing or KnativeEventing that configures the add-ons of clusters: True when every one of these
+// clusters has run the present spec. The condition is absent without such clusters.
+const RolledOut = "RolledOut"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
 // order of importance.
 func ConditionTypes() []string {
@@ -60,7 +65,7 @@ func ConditionTypes() []string {
 // OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing on which Ready does not depend, and that are absent
 // at first. A ManagedClusterAddOn has RenderingCurrent too.
 func OptionalConditionTypes() []string {
-	return []string{AnnotationsPermitted, SettingsEffective, RenderingCurrent}
+	return []string{AnnotationsPermitted, SettingsEffective, RenderingCurrent, RolledOut}
 }
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.

@@ -127,6 +127,9 @@ const (
 	FleetStoredSpecAnnotation = Prefix + "fleet-stored-spec"
 	// FleetAdoptAnnotation on a KnativeServing or KnativeEventing without an owner names the KnativeFleet that may take over the resource.
 	FleetAdoptAnnotation = Prefix + "fleet-adopt"
+	// FleetPausedAnnotation on a child reports that the manager paused the child because the KnativeFleet is paused, and that the end of
+	// the pause removes PausedAnnotation from the child.
+	FleetPausedAnnotation = Prefix + "fleet-paused"
 	// FleetFinalizer on a KnativeFleet with deletionPolicy Orphan holds the KnativeFleet until no child has the KnativeFleet as an owner.
 	FleetFinalizer = Prefix + "fleet"
 )

@@ -36,6 +36,10 @@ const (
 	// True; the message counts the add-ons that use the resource.
 	ReasonFleetConfiguration = "FleetConfiguration"
 
+	// ReasonClustersUnresolved means that TargetClusterResolved of ManagedClusterAddOns that the resource configures is False. The
+	// message names the clusters.
+	ReasonClustersUnresolved = "ClustersUnresolved"
+
 	// ReasonManagedClusterNotFound means that the ClusterProfile is of OCM and names no ManagedCluster that exists.
 	ReasonManagedClusterNotFound = "ManagedClusterNotFound"
 	// ReasonManagedClusterNotAccepted means that the hub's administrator has not accepted the ManagedCluster.
@@ -252,6 +256,16 @@ const (
 	ReasonHandedOver = "HandedOver"
 )
 
+// Reasons of RolledOut.
+const (
+	// ReasonRolledOut means that every cluster has run the present spec. The condition is True.
+	ReasonRolledOut = "RolledOut"
+	// ReasonProgressing means that clusters have not run the present spec yet. The condition is False.
+	ReasonProgressing = "Progressing"
+	// ReasonClustersFailed means that no cluster is on its way to the present spec, and that clusters have failed. The condition is False.
+	ReasonClustersFailed = "ClustersFailed"
+)
+
 // ClusterManagerOCM is spec.clusterManager.name of the ClusterProfiles that OCM publishes, a constant of OCM's hub
 // controllers.
 const ClusterManagerOCM = "open-cluster-management"
@@ -279,7 +293,7 @@ func Reasons() map[string][]string {
 	return map[string][]string{
 		Ready: {ReasonReady, ReasonUnused},
 		TargetClusterResolved: {
-			ReasonTargetResolved, ReasonFleetConfiguration,
+			ReasonTargetResolved, ReasonFleetConfiguration, ReasonClustersUnresolved,
 			ReasonConflict,
 			ReasonReferenceNotPermitted,
 			ReasonClusterProfileNotFound, ReasonClusterProfileUnavailable,
@@ -306,6 +320,7 @@ func Reasons() map[string][]string {
 		AnnotationsPermitted: {ReasonEscalationNotPermitted, ReasonTargetNotResolved},
 		SettingsEffective:    {ReasonCheckSettings},
 		RenderingCurrent:     {ReasonRenderingWaits, ReasonRenderingDelivering, ReasonRenderingRuns},
+		RolledOut:            {ReasonRolledOut, ReasonProgressing, ReasonClustersFailed, ReasonPaused, ReasonNotRendered},
 		ValuesResolved:       {ReasonValuesFound, ReasonValueMissing},
 		Degraded:             {ReasonConfigurationRefused, ReasonConfigurationUsable},
 		RemovalHeld: {

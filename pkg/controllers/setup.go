@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/controllers/configuration"
 	"open-cluster-management.io/knative-addon/pkg/controllers/fleet"
 	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
 	"open-cluster-management.io/knative-addon/pkg/controllers/managedclusteraddon"
@@ -124,7 +125,9 @@ func (s *setup) addKnative(c api.Component) error {
 		Component: c, Configs: hub.Configs(c).Lister(), Finder: s.finder, OtherManager: s.otherManager,
 		Deliveries: []knative.Delivery{s.newDirectDelivery(c), s.newManifestWorkDelivery(c)},
 		Fleet: &knative.FleetStatus{
-			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Versions: s.bundles, Clock: clock.RealClock{},
+			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: hub.Foundations().Lister(),
+			Granter:  &revision.Granter{Definitions: hub.ClusterManagementAddOns().Lister(), Decisions: hub.PlacementDecisions().Lister()},
+			Versions: s.bundles, Clock: clock.RealClock{},
 		},
 		Status: &knative.StatusWriter{Component: c, Client: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{}, ReadyAfter: s.metrics.RecordReady},
 	}
@@ -194,7 +197,7 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 	fleets := &fleet.Reconciler{
 		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
-		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, Events: s.eventRecorder(), Clock: clock.RealClock{},
+		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, History: configuration.NewFleets(hub), Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	renderings := &rendering.Reconciler{
 		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),

@@ -61,7 +61,7 @@ func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, hasCompleted bool) metav
 	conditions := addOn.Status.Conditions
 	var unknown *metav1.Condition
 	for _, of := range []string{
-		api.TargetClusterResolved, api.VersionMigrationEligible, api.ValuesResolved, addonv1beta1.ManagedClusterAddOnManifestApplied, available,
+		api.TargetClusterResolved, api.VersionMigrationEligible, api.DependenciesInstalled, api.ValuesResolved, addonv1beta1.ManagedClusterAddOnManifestApplied, available,
 	} {
 		c := apimeta.FindStatusCondition(conditions, of)
 		switch {

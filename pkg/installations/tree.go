@@ -178,7 +178,7 @@ func describeCondition(c metav1.Condition) Node {
 func describeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Node {
 	out := Node{Text: fmt.Sprintf("ManagedClusterAddOn %s/%s%s", addOn.Namespace, addOn.Name, describeMarks(addOn))}
 	usual := []string{
-		api.TargetClusterResolved, api.VersionMigrationEligible, api.ValuesResolved,
+		api.TargetClusterResolved, api.VersionMigrationEligible, api.DependenciesInstalled, api.ValuesResolved,
 		addonv1beta1.ManagedClusterAddOnManifestApplied, addonv1beta1.ManagedClusterAddOnConditionAvailable,
 	}
 	for _, c := range addOn.Status.Conditions {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -99,24 +100,69 @@ func TestNotGranted(t *testing.T) {
 	}
 }
 
+// placedBy returns a Placement of a ClusterManagementAddOn, with a configuration unless the name of the configuration is empty.
+func placedBy(name, config string) addonv1beta1.PlacementStrategy {
+	out := addonv1beta1.PlacementStrategy{PlacementRef: addonv1beta1.PlacementRef{Namespace: "fleet", Name: name}}
+	if config != "" {
+		out.Configs = configured(config)
+	}
+	return out
+}
+
+// defines returns a ClusterManagementAddOn with a default configuration.
+func defines(strategies ...addonv1beta1.PlacementStrategy) *addonv1beta1.ClusterManagementAddOn {
+	d := &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}
+	d.Spec.DefaultConfigs = configured("default")
+	if len(strategies) > 0 {
+		d.Spec.InstallStrategy = addonv1beta1.InstallStrategy{Type: addonv1beta1.AddonInstallStrategyPlacements, Placements: strategies}
+	}
+	return d
+}
+
+// decidedFor returns the decision of a Placement for a cluster.
+func decidedFor(placement, cluster string) *clusterv1beta1.PlacementDecision {
+	return &clusterv1beta1.PlacementDecision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: placement + "-1", Labels: map[string]string{clusterv1beta1.PlacementLabel: placement}},
+		Status:     clusterv1beta1.PlacementDecisionStatus{Decisions: []clusterv1beta1.ClusterDecision{{ClusterName: cluster}}},
+	}
+}
+
+// TestAwaits holds which add-ons count for a configuration before OCM assigns the configuration.
+func TestAwaits(t *testing.T) {
+	here, there := decidedFor("here", "cluster1"), decidedFor("there", "cluster2")
+	for name, tc := range map[string]struct {
+		definition *addonv1beta1.ClusterManagementAddOn
+		addOn      *addonv1beta1.ManagedClusterAddOn
+		config     string
+		want       bool
+	}{
+		"no ClusterManagementAddOn":                   {nil, claims(), "default", false},
+		"the default, before the turn":                {defines(), claims(), "default", true},
+		"another configuration than the default":      {defines(), claims(), "other", false},
+		"the default, assigned":                       {defines(), recorded(claims("default"), "default"), "default", false},
+		"the Placement, before the turn":              {defines(placedBy("here", "mine")), claims(), "mine", true},
+		"the default, where a Placement has another":  {defines(placedBy("here", "mine")), claims(), "default", false},
+		"a Placement without a configuration":         {defines(placedBy("here", "")), claims(), "default", true},
+		"a Placement that selects others":             {defines(placedBy("there", "mine")), claims(), "mine", false},
+		"the next configuration of the Placement":     {defines(placedBy("here", "next")), recorded(claims("before"), "before"), "next", true},
+		"the configuration before":                    {defines(placedBy("here", "next")), recorded(claims("before"), "before"), "before", false},
+		"two Placements with different ones":          {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims(), "mine", false},
+		"spec, not assigned":                          {defines(), withSpec(claims(), "own"), "own", true},
+		"the default, where spec has another":         {defines(), withSpec(claims(), "own"), "default", false},
+		"a forged status names another configuration": {defines(), claims("private"), "default", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := granter(t, tc.definition, here, there, decidedFor("again", "cluster1")).Awaits(tc.addOn, types.NamespacedName{Namespace: "fleet", Name: tc.config})
+			if err != nil || got != tc.want {
+				t.Errorf("got %t and error %v, want %t", got, err, tc.want)
+			}
+		})
+	}
+}
+
 // TestGrants holds what the hub gives to an add-on.
 func TestGrants(t *testing.T) {
-	placement := func(name, config string) addonv1beta1.PlacementStrategy {
-		out := addonv1beta1.PlacementStrategy{PlacementRef: addonv1beta1.PlacementRef{Namespace: "fleet", Name: name}}
-		if config != "" {
-			out.Configs = configured(config)
-		}
-		return out
-	}
-	definition := func(strategies ...addonv1beta1.PlacementStrategy) *addonv1beta1.ClusterManagementAddOn {
-		d := &addonv1beta1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "knative-serving"}}
-		d.Spec.DefaultConfigs = configured("default")
-		if len(strategies) > 0 {
-			d.Spec.InstallStrategy = addonv1beta1.InstallStrategy{Type: addonv1beta1.AddonInstallStrategyPlacements, Placements: strategies}
-		}
-		return d
-	}
-	moving := definition(placement("here", "next"))
+	moving := defines(placedBy("here", "next"))
 	good := reference("knativeservings", "before")
 	moving.Status.InstallProgressions = []addonv1beta1.InstallProgression{{
 		PlacementRef: addonv1beta1.PlacementRef{Namespace: "fleet", Name: "here"},
@@ -133,29 +179,23 @@ func TestGrants(t *testing.T) {
 	}{
 		"no ClusterManagementAddOn":                  {nil, claims("default"), nil},
 		"no ClusterManagementAddOn, but spec":        {nil, withSpec(claims("default"), "default"), []string{"default"}},
-		"nothing is named":                           {definition(), claims(), nil},
-		"nothing is desired":                         {definition(), undesired, nil},
-		"the default":                                {definition(), claims("default"), []string{"default"}},
-		"a configuration of somebody else":           {definition(), claims("private"), nil},
-		"spec counts before the default":             {definition(), withSpec(claims("default"), "own"), nil},
-		"the Placement that selects the cluster":     {definition(placement("here", "mine"), placement("there", "private")), claims("mine"), []string{"mine"}},
-		"a Placement that selects others":            {definition(placement("here", "mine"), placement("there", "private")), claims("private"), nil},
-		"the Placement counts before the default":    {definition(placement("here", "mine")), claims("default"), nil},
-		"a Placement without configurations":         {definition(placement("here", "")), claims("default"), []string{"default"}},
+		"nothing is named":                           {defines(), claims(), nil},
+		"nothing is desired":                         {defines(), undesired, nil},
+		"the default":                                {defines(), claims("default"), []string{"default"}},
+		"a configuration of somebody else":           {defines(), claims("private"), nil},
+		"spec counts before the default":             {defines(), withSpec(claims("default"), "own"), nil},
+		"the Placement that selects the cluster":     {defines(placedBy("here", "mine"), placedBy("there", "private")), claims("mine"), []string{"mine"}},
+		"a Placement that selects others":            {defines(placedBy("here", "mine"), placedBy("there", "private")), claims("private"), nil},
+		"the Placement counts before the default":    {defines(placedBy("here", "mine")), claims("default"), nil},
+		"a Placement without configurations":         {defines(placedBy("here", "")), claims("default"), []string{"default"}},
 		"what all clusters of the Placement had":     {moving, claims("before"), []string{"before"}},
-		"what the hub gave before":                   {definition(placement("here", "next")), recorded(claims("mine"), "mine"), []string{"mine"}},
-		"what comes after it":                        {definition(placement("here", "next")), recorded(claims("next"), "mine"), []string{"next"}},
-		"a forged one does not take the record away": {definition(placement("here", "next")), recorded(claims("private"), "mine"), []string{"mine"}},
-		"a forged one beside":                        {definition(), recorded(claims("private", "default"), "default"), []string{"default"}},
+		"what the hub gave before":                   {defines(placedBy("here", "next")), recorded(claims("mine"), "mine"), []string{"mine"}},
+		"what comes after it":                        {defines(placedBy("here", "next")), recorded(claims("next"), "mine"), []string{"next"}},
+		"a forged one does not take the record away": {defines(placedBy("here", "next")), recorded(claims("private"), "mine"), []string{"mine"}},
+		"a forged one beside":                        {defines(), recorded(claims("private", "default"), "default"), []string{"default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decision := &clusterv1beta1.PlacementDecision{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "here-1", Labels: map[string]string{clusterv1beta1.PlacementLabel: "here"}},
-				Status:     clusterv1beta1.PlacementDecisionStatus{Decisions: []clusterv1beta1.ClusterDecision{{ClusterName: "cluster1"}}},
-			}
-			others := decision.DeepCopy()
-			others.Name, others.Labels[clusterv1beta1.PlacementLabel], others.Status.Decisions[0].ClusterName = "there-1", "there", "cluster2"
-			got, err := granter(t, tc.definition, decision, others).Grants(tc.addOn)
+			got, err := granter(t, tc.definition, decidedFor("here", "cluster1"), decidedFor("there", "cluster2")).Grants(tc.addOn)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -61,6 +62,67 @@ func (g *Granter) Grants(addOn *addonv1beta1.ManagedClusterAddOn) ([]string, err
 	return slices.Compact(out), nil
 }
 
+// Awaits reports whether the hub gives the resource, and no other one, to the add-on of a cluster, and the status of the add-on does not
+// name the resource yet, because the turn of the cluster has not come.
+func (g *Granter) Awaits(addOn *addonv1beta1.ManagedClusterAddOn, name types.NamespacedName) (bool, error) {
+	resource, referent := groupResource(api.Component(addOn.Name)), addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}
+	if desired, _ := DesiredOf(addOn, resource); desired != nil && desired.ConfigReferent == referent {
+		return false, nil
+	}
+	given := grantsAmong(addOn.Spec.Configs, resource)
+	if given.Len() == 0 {
+		definition, err := g.Definitions.Get(addOn.Name)
+		if err != nil {
+			return false, ignoreMissingDefinition(addOn, err)
+		}
+		if given, err = g.givenByDefinition(definition, addOn.Namespace, resource); err != nil {
+			return false, err
+		}
+	}
+	return given.Len() == 1 && given.Has(GrantOf(resource, referent)), nil
+}
+
+// givenByDefinition returns the configurations of a kind that the ClusterManagementAddOn gives to the add-on of a cluster now.
+func (g *Granter) givenByDefinition(
+	definition *addonv1beta1.ClusterManagementAddOn, cluster string, resource addonv1beta1.ConfigGroupResource,
+) (sets.Set[string], error) {
+	out := sets.New[string]()
+	if definition.Spec.InstallStrategy.Type == addonv1beta1.AddonInstallStrategyPlacements {
+		for _, p := range definition.Spec.InstallStrategy.Placements {
+			selected, err := g.selectsCluster(p.PlacementRef, cluster)
+			if err != nil {
+				return nil, err
+			}
+			if selected {
+				out = out.Union(grantsAmong(p.Configs, resource))
+			}
+		}
+	}
+	if out.Len() > 0 {
+		return out, nil
+	}
+	return grantsAmong(definition.Spec.DefaultConfigs, resource), nil
+}
+
+// ConfigsOfDefinition returns the resources of the component that a ClusterManagementAddOn gives to add-ons.
+func ConfigsOfDefinition(definition *addonv1beta1.ClusterManagementAddOn) []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, c := range configsOfDefinition(definition) {
+		if c.ConfigGroupResource == groupResource(api.Component(definition.Name)) {
+			out = append(out, types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
+		}
+	}
+	return out
+}
+
+// ignoreMissingDefinition returns the error of a read of a ClusterManagementAddOn, and nil when the ClusterManagementAddOn does not exist.
+func ignoreMissingDefinition(addOn *addonv1beta1.ManagedClusterAddOn, err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", addOn.Name, err)
+}
+
 // givenConfigs returns the configurations of a kind that the hub gives to the add-on now, with OCM's precedence: spec.configs, then the
 // Placements that select the cluster, then the defaults.
 func (g *Granter) givenConfigs(addOn *addonv1beta1.ManagedClusterAddOn, resource addonv1beta1.ConfigGroupResource) (sets.Set[string], error) {
@@ -68,11 +130,8 @@ func (g *Granter) givenConfigs(addOn *addonv1beta1.ManagedClusterAddOn, resource
 		return own, nil
 	}
 	definition, err := g.Definitions.Get(addOn.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", addOn.Name, err)
+		return nil, ignoreMissingDefinition(addOn, err)
 	}
 	placed, err := g.placedConfigs(definition, addOn.Namespace, resource)
 	if err != nil || placed.Len() > 0 {

@@ -8,6 +8,7 @@ import (
 	"open-cluster-management.io/addon-framework/pkg/utils"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 // Kind is a kind of configurations with a history of specs. An api.Component is the Kind of the KnativeServings or KnativeEventings.
@@ -21,7 +22,19 @@ type Kind interface {
 // DeploymentConfig is the Kind of the AddOnDeploymentConfigs.
 type DeploymentConfig struct{}
 
-var _, _ Kind = api.Component(""), DeploymentConfig{}
+// Fleet is the Kind of the KnativeFleets. The history holds the templates of a KnativeFleet.
+type Fleet struct{}
+
+var _, _, _ Kind = api.Component(""), DeploymentConfig{}, Fleet{}
+
+// Kind returns the kind of the resource.
+func (Fleet) Kind() string { return fleetv1alpha1.Kind }
+
+// Resource returns the resource of the KnativeFleets.
+func (Fleet) Resource() schema.GroupVersionResource { return fleetv1alpha1.Resource() }
+
+// RevisionLabelValue implements Kind.
+func (Fleet) RevisionLabelValue() string { return fleetv1alpha1.Resource().Resource }
 
 // Kind returns the kind of the resource.
 func (DeploymentConfig) Kind() string { return "AddOnDeploymentConfig" }
@@ -34,7 +47,7 @@ func (DeploymentConfig) RevisionLabelValue() string { return utils.AddOnDeployme
 
 // Kinds lists every kind with a history in a stable order.
 func Kinds() []Kind {
-	out := []Kind{DeploymentConfig{}}
+	out := []Kind{DeploymentConfig{}, Fleet{}}
 	for _, c := range api.Components() {
 		out = append(out, c)
 	}

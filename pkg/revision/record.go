@@ -134,7 +134,7 @@ func ResourceOf(r *appsv1.ControllerRevision) (kind Kind, name types.NamespacedN
 func Restore(r *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	kind, name, ok := ResourceOf(r)
 	if !ok {
-		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": no KnativeServing, KnativeEventing or AddOnDeploymentConfig owns the revision", r.Namespace, r.Name)
+		return nil, fmt.Errorf("cannot read ControllerRevision \"%s/%s\": no KnativeServing, KnativeEventing, KnativeFleet or AddOnDeploymentConfig owns the revision", r.Namespace, r.Name)
 	}
 	u := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(r.Data.Raw, &u.Object); err != nil {

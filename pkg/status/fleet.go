@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -23,6 +24,14 @@ type Fleet struct {
 	// the other clusters that do not run the present spec. Held are the clusters whose add-on is being deleted while the removal
 	// is held.
 	Clusters, NotReady, Outdated, Held []string
+	// Waiting are the clusters that stay selected and did not run the present spec completely yet, Failed the clusters on which the
+	// present spec failed.
+	Waiting, Failed []string
+	// Unresolved, Ineligible and Lacking are the clusters whose add-on reports TargetClusterResolved, VersionMigrationEligible and
+	// DependenciesInstalled as False.
+	Unresolved, Ineligible, Lacking []string
+	// Rollout counts the selected clusters.
+	Rollout fleetv1alpha1.RolloutStatus
 	// Incomplete are the clusters that lack values which the resource uses.
 	Incomplete []string
 	// Paused reports whether an annotation keeps all clusters as they are.
@@ -36,11 +45,14 @@ type Fleet struct {
 // FleetConditions returns all conditions of a fleet configuration, in the order of api.ConditionTypes.
 func FleetConditions(in Fleet) []metav1.Condition {
 	findings := map[string]Finding{
-		api.TargetClusterResolved:    {metav1.ConditionTrue, api.ReasonFleetConfiguration, in.describeUsage()},
-		api.VersionMigrationEligible: {metav1.ConditionTrue, api.ReasonEligible, "each ManagedClusterAddOn tells of its cluster"},
-		api.DependenciesInstalled:    {metav1.ConditionTrue, api.ReasonNothingMissing, ""},
-		api.InstallSucceeded:         {metav1.ConditionTrue, api.ReasonRendered, ""},
-		api.DeploymentsAvailable:     {metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""},
+		api.TargetClusterResolved: in.aggregate(in.Unresolved, api.TargetClusterResolved, api.ReasonClustersUnresolved,
+			Finding{metav1.ConditionTrue, api.ReasonFleetConfiguration, in.describeUsage()}),
+		api.VersionMigrationEligible: in.aggregate(in.Ineligible, api.VersionMigrationEligible, api.ReasonNotEligible,
+			Finding{metav1.ConditionTrue, api.ReasonEligible, "no ManagedClusterAddOn reports another state of its cluster"}),
+		api.DependenciesInstalled: in.aggregate(in.Lacking, api.DependenciesInstalled, api.ReasonKindMissing,
+			Finding{metav1.ConditionTrue, api.ReasonNothingMissing, ""}),
+		api.InstallSucceeded:     {metav1.ConditionTrue, api.ReasonRendered, ""},
+		api.DeploymentsAvailable: {metav1.ConditionTrue, api.ReasonWorkloadsAvailable, ""},
 	}
 	if len(in.Outdated) > 0 {
 		reason := api.ReasonDelivering
@@ -67,14 +79,47 @@ func FleetConditions(in Fleet) []metav1.Condition {
 	if ready := &conditions[0]; len(in.Clusters) == 0 && ready.Status == metav1.ConditionTrue {
 		ready.Reason, ready.Message = api.ReasonUnused, unusedMessage
 	}
-	return appendOptional(conditions, &Installation{Annotations: in.Annotations}, in.Warnings)
+	conditions = appendOptional(conditions, &Installation{Annotations: in.Annotations}, in.Warnings)
+	if len(in.Clusters) > 0 {
+		conditions = append(conditions, newCondition(api.RolledOut, in.rolledOut()))
+	}
+	return conditions
+}
+
+// aggregate returns the finding of a condition that add-ons report as False on the clusters, or otherwise when no add-on does.
+func (f *Fleet) aggregate(clusters []string, condition, reason string, otherwise Finding) Finding {
+	if len(clusters) == 0 {
+		return otherwise
+	}
+	message := fmt.Sprintf("condition %s of the ManagedClusterAddOns is False on: %s", condition, listClusters(clusters))
+	if condition == api.TargetClusterResolved {
+		message += "; " + f.describeUsage()
+	}
+	return Finding{metav1.ConditionFalse, reason, message}
+}
+
+// rolledOut returns the finding of RolledOut. The first case that applies counts.
+func (f *Fleet) rolledOut() Finding {
+	counts := fmt.Sprintf("%d of %d clusters have run the present spec", len(f.Clusters)-len(f.Waiting), len(f.Clusters))
+	onTheWay := len(f.Waiting) - len(f.Failed) - len(f.Unresolved)
+	switch {
+	case f.Fault != nil:
+		return Finding{metav1.ConditionFalse, api.ReasonNotRendered, "see " + api.InstallSucceeded}
+	case len(f.Waiting) == 0:
+		return Finding{metav1.ConditionTrue, api.ReasonRolledOut, ""}
+	case f.Paused:
+		return Finding{metav1.ConditionFalse, api.ReasonPaused, counts}
+	case onTheWay <= 0 && len(f.Failed) > 0:
+		return Finding{metav1.ConditionFalse, api.ReasonClustersFailed, counts + "; failed are: " + listClusters(f.Failed)}
+	}
+	return Finding{metav1.ConditionFalse, api.ReasonProgressing, counts}
 }
 
 // unusedMessage names the ways to use a fleet configuration.
 const unusedMessage = "no add-on uses this configuration, so that nothing is installed: create a resource with spec.clusterProfileRef to install " +
 	"on one cluster, or enable the add-on with this resource as its configuration"
 
-func (f Fleet) describeUsage() string {
+func (f *Fleet) describeUsage() string {
 	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady)-len(f.Outdated))
 	if len(f.Held) > 0 {
 		s += fmt.Sprintf("; the removal of %d is held: see condition %s of the ManagedClusterAddOns", len(f.Held), api.RemovalHeld)

@@ -4,10 +4,13 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -88,6 +91,28 @@ func TestFleetConditions(t *testing.T) {
 				api.InstallSucceeded: "values that this resource uses are missing on: c01, c03; condition ValuesResolved of their ManagedClusterAddOns names them",
 			},
 		},
+		"clusters are unresolved": {
+			reason: "The counts stay in the message.",
+			in:     Fleet{Clusters: names(3), Unresolved: []string{"c03", "c01"}},
+			want:   [6]string{"False ClustersUnresolved", "False ClustersUnresolved", isEligible, hasAll, rendered, runs},
+			messages: map[string]string{
+				api.TargetClusterResolved: "condition TargetClusterResolved of the ManagedClusterAddOns is False on: c01, c03; used by 3 add-ons, 3 ready",
+			},
+		},
+		"a cluster cannot go to the version": {
+			reason:   "The conditions of one cluster show in the aggregate.",
+			in:       Fleet{Clusters: names(3), Ineligible: []string{"c02"}},
+			want:     [6]string{"False VersionMigrationNotEligible", configures, "False VersionMigrationNotEligible", hasAll, rendered, runs},
+			messages: map[string]string{api.VersionMigrationEligible: "condition VersionMigrationEligible of the ManagedClusterAddOns is False on: c02"},
+		},
+		"many clusters lack kinds": {
+			reason: "Ten are named.",
+			in:     Fleet{Clusters: names(13), Lacking: names(13)},
+			want:   [6]string{"False KindMissing", configures, isEligible, "False KindMissing", rendered, runs},
+			messages: map[string]string{
+				api.DependenciesInstalled: "condition DependenciesInstalled of the ManagedClusterAddOns is False on: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10 and 3 more",
+			},
+		},
 		"a fault": {
 			reason: "The clusters keep what they have.",
 			in:     Fleet{Clusters: names(2), Fault: bad},
@@ -112,7 +137,7 @@ func TestFleetConditions(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := FleetConditions(tc.in)
+			got := slices.DeleteFunc(FleetConditions(tc.in), func(c metav1.Condition) bool { return c.Type == api.RolledOut })
 			var want []string
 			for i, condition := range api.ConditionTypes() {
 				want = append(want, strings.TrimSpace(condition+" "+tc.want[i]))
@@ -124,6 +149,35 @@ func TestFleetConditions(t *testing.T) {
 				if text := messageOf(t, got, condition); text != want {
 					t.Errorf("%s %s says %q, want %q", tc.reason, condition, text, want)
 				}
+			}
+		})
+	}
+}
+
+func TestFleetRolledOut(t *testing.T) {
+	fault := &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is wrong"}
+	all := []string{"c1", "c2", "c3"}
+	for name, tc := range map[string]struct {
+		in Fleet
+		// want is empty without the condition.
+		want string
+	}{
+		"without clusters":                           {in: Fleet{}},
+		"every cluster has run the spec":             {in: Fleet{Clusters: all, NotReady: []string{"c1"}}, want: "True RolledOut"},
+		"one cluster of three has run the spec":      {in: Fleet{Clusters: all, Waiting: all[1:]}, want: "False Progressing 1 of 3 clusters have run the present spec"},
+		"a failure, and a cluster that waits":        {in: Fleet{Clusters: all, Waiting: all[1:], Failed: all[2:]}, want: "False Progressing 1 of 3 clusters have run the present spec"},
+		"a failure, and nothing is on its way":       {in: Fleet{Clusters: all, Waiting: all[2:], Failed: all[2:]}, want: "False ClustersFailed 2 of 3 clusters have run the present spec; failed are: c3"},
+		"an unresolved cluster has not run the spec": {in: Fleet{Clusters: all, Waiting: all[2:], Unresolved: all[2:]}, want: "False Progressing 2 of 3 clusters have run the present spec"},
+		"a pause": {in: Fleet{Clusters: all, Waiting: all, Paused: true}, want: "False Paused 0 of 3 clusters have run the present spec"},
+		"a fault": {in: Fleet{Clusters: all, Fault: fault}, want: "False NotRendered see InstallSucceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if c := apimeta.FindStatusCondition(FleetConditions(tc.in), api.RolledOut); c != nil {
+				got = strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message))
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

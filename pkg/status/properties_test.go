@@ -57,7 +57,11 @@ func everyInput(yield func(name string, in *Installation, last []metav1.Conditio
 
 // everyFleet calls yield with each combination of what can be known of a fleet configuration.
 func everyFleet(yield func(name string, in Fleet)) {
-	for _, in := range []Fleet{{}, {Clusters: []string{"a"}}, {Clusters: []string{"b", "a"}, NotReady: []string{"b"}, Held: []string{"a"}}} {
+	for _, in := range []Fleet{
+		{}, {Clusters: []string{"a"}}, {Clusters: []string{"b", "a"}, NotReady: []string{"b"}, Held: []string{"a"}},
+		{Clusters: []string{"b", "a"}, Waiting: []string{"b"}, Unresolved: []string{"b"}, Ineligible: []string{"a"}, Lacking: []string{"a", "b"}},
+		{Clusters: []string{"b", "a"}, Waiting: []string{"b"}, Failed: []string{"b"}},
+	} {
 		yield("fine", in)
 		for _, reason := range faults() {
 			if reason != api.FaultConfigPending && reason != render.ReasonVersionMigrationNotEligible { // those are about one cluster
@@ -94,6 +98,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 // TestReadySumsUp holds what Ready promises, whatever is known.
 func TestReadySumsUp(t *testing.T) {
 	check := func(name string, conditions []metav1.Condition) {
+		conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return slices.Contains(api.OptionalConditionTypes(), c.Type) })
 		var types []string
 		var worst metav1.Condition
 		for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {

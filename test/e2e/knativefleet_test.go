@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,11 +53,14 @@ func TestKnativeFleet(t *testing.T) {
 	direct := p.Spokes[0]
 	p.token(t, direct.Name, direct, direct.Credential.Token)
 	f := knativeFleet{push: p, clusters: []string{p.Managed[0].Name, p.Managed[1].Name, direct.Name}}
+	f.setClusterValues(t)
 	t.Run("a tenant without permission for KnativeServings is refused", func(t *testing.T) { f.refuseTenant(t) })
 	t.Run("a spec with two selections, or without a template, is invalid", func(t *testing.T) { f.refuseInvalid(t) })
 	t.Run("content that needs a trusted namespace is refused in a child too", func(t *testing.T) { f.refuseContent(t) })
 	t.Run("every cluster becomes Ready", func(t *testing.T) { f.install(t) })
 	t.Run("an edit reaches one cluster after the other", func(t *testing.T) { f.edit(t) })
+	t.Run("every cluster has its own values", func(t *testing.T) { f.checkClusterValues(t) })
+	t.Run("a missing value of a ClusterProfile is reported", func(t *testing.T) { f.loseValue(t) })
 	t.Run("an edited and a deleted child are restored", func(t *testing.T) { f.restore(t) })
 	t.Run("a bad edit stops at the first cluster, and the correction heals the cluster", func(t *testing.T) { f.stop(t) })
 	t.Run("a cluster that a Placement does not select is removed", func(t *testing.T) { f.selectByPlacement(t) })
@@ -250,49 +252,6 @@ func (f knativeFleet) install(t *testing.T) {
 	}
 }
 
-// childEvent is the state of a child at one event.
-type childEvent struct {
-	name, revision string
-	ready          bool
-}
-
-// watchChildren collects the states of the children, in the order of the API server. The returned function ends the watch.
-func (f knativeFleet) watchChildren(t *testing.T) (end func() []childEvent) {
-	t.Helper()
-	list, err := f.resources(api.Serving).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := f.resources(api.Serving).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []childEvent
-	var collecting sync.WaitGroup
-	collecting.Go(func() {
-		for e := range w.ResultChan() {
-			if child, ok := e.Object.(*unstructured.Unstructured); ok {
-				out = append(out, childEvent{child.GetName(), child.GetAnnotations()[api.FleetRevisionAnnotation], isReadyNow(child)})
-			}
-		}
-	})
-	return func() []childEvent {
-		w.Stop()
-		collecting.Wait()
-		return out
-	}
-}
-
-// isReadyNow reports whether a child is Ready at its generation.
-func isReadyNow(child *unstructured.Unstructured) bool {
-	observed, _, _ := unstructured.NestedInt64(child.Object, "status", "observedGeneration")
-	conditions, _, _ := unstructured.NestedSlice(child.Object, "status", "conditions")
-	return observed == child.GetGeneration() && slices.ContainsFunc(conditions, func(o any) bool {
-		c, _ := o.(map[string]any)
-		return c["type"] == api.Ready && c["status"] == "True"
-	})
-}
-
 // edit changes the template. When a cluster gets the revision, the cluster before has to be Ready with the revision.
 func (f knativeFleet) edit(t *testing.T) {
 	before, err := f.readFleet(t.Context())
@@ -300,24 +259,11 @@ func (f knativeFleet) edit(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := f.watchChildren(t)
-	f.setServing(t, map[string]any{"config": map[string]any{"defaults": map[string]any{"revision-timeout-seconds": "299"}}})
+	f.setServing(t, map[string]any{"config": map[string]any{
+		"defaults": map[string]any{"revision-timeout-seconds": "299"}, "features": map[string]any{"where": whereValues},
+	}})
 	f.becomesReady(t, 3)
-	collected := end()
-	var order []string
-	ready := map[string]bool{}
-	for _, e := range collected {
-		if e.revision == before.Status.Rollout.Revision {
-			continue
-		}
-		if !slices.Contains(order, e.name) {
-			if len(order) > 0 && !ready[order[len(order)-1]] {
-				t.Errorf("%s gets the revision before %s is Ready", e.name, order[len(order)-1])
-			}
-			order = append(order, e.name)
-		}
-		ready[e.name] = e.ready
-	}
-	if !slices.Equal(order, f.clusters) {
+	if order := orderOf(t, end(), before.Status.Rollout.Revision); !slices.Equal(order, f.clusters) {
 		t.Errorf("the order of the clusters is %q, want %q", order, f.clusters)
 	}
 }

@@ -34,10 +34,11 @@ var patchesSchema []byte
 //   - spec.patches;
 //   - the bounds of package api on texts, lists and maps of the spec;
 //   - a rule that keeps spec.clusterProfileRef immutable also when the spec itself is added or removed;
+//   - status.rollout, with the schema of the KnativeFleet;
 //   - an annotation that changes with the spec.
 //
 // The rest stays, including upstream's validation rules.
-func amendCRD(crd map[string]any) error {
+func amendCRD(crd, rollout map[string]any) error {
 	versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
 	if err != nil {
 		return err
@@ -51,6 +52,9 @@ func amendCRD(crd map[string]any) error {
 	}
 	version["additionalPrinterColumns"] = printerColumns()
 	if err := amendSchema(version); err != nil {
+		return err
+	}
+	if err := addRollout(version, rollout); err != nil {
 		return err
 	}
 	if err := unstructured.SetNestedSlice(crd, versions, "spec", "versions"); err != nil {
@@ -85,6 +89,29 @@ func amendSchema(version map[string]any) error {
 	}
 	boundFields(spec)
 	return unstructured.SetNestedSlice(version, rootRules(), "schema", "openAPIV3Schema", "x-kubernetes-validations")
+}
+
+// addRollout adds the schema of the counts that a resource has which configures many clusters.
+func addRollout(version, rollout map[string]any) error {
+	status := []string{"schema", "openAPIV3Schema", "properties", "status", "properties"}
+	if _, found, err := unstructured.NestedMap(version, status...); err != nil || !found {
+		return errors.Join(errors.New("it has no status"), err)
+	}
+	return unstructured.SetNestedMap(version, rollout, append(status, "rollout")...)
+}
+
+// rolloutSchema returns the schema of status.rollout of the CustomResourceDefinition of KnativeFleets.
+func rolloutSchema(crd map[string]any) (map[string]any, error) {
+	versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
+	if err != nil || len(versions) == 0 {
+		return nil, errors.Join(errors.New("it has no version"), err)
+	}
+	version, _ := versions[0].(map[string]any)
+	rollout, found, err := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "status", "properties", "rollout")
+	if err != nil || !found {
+		return nil, errors.Join(errors.New("it has no status.rollout"), err)
+	}
+	return rollout, nil
 }
 
 // amendFleetCRD adds the annotation that changes with the spec.

@@ -30,11 +30,20 @@ spec:
             properties:
               namespace: {type: object, description: upstream's, properties: {labels: {type: object}}}
             x-kubernetes-validations: [{rule: upstream's}]
+          status:
+            type: object
+            properties:
+              version: {type: string}
 `
+
+// counts is the schema of status.rollout.
+func counts() map[string]any {
+	return map[string]any{"type": "object", "properties": map[string]any{"total": map[string]any{"type": "integer"}}}
+}
 
 func TestAmend(t *testing.T) {
 	crd := parse(t, []byte(small))
-	if err := amendCRD(crd); err != nil {
+	if err := amendCRD(crd, counts()); err != nil {
 		t.Fatal(err)
 	}
 	version := versionOf(t, crd)
@@ -47,6 +56,8 @@ func TestAmend(t *testing.T) {
 		{"schema", "openAPIV3Schema", "properties", "spec", "properties", "patches", "items"},
 		{"schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations"},
 		{"schema", "openAPIV3Schema", "x-kubernetes-validations"},
+		{"schema", "openAPIV3Schema", "properties", "status", "properties", "rollout", "properties", "total"},
+		{"schema", "openAPIV3Schema", "properties", "status", "properties", "version"},
 	} {
 		if _, found, err := unstructured.NestedFieldNoCopy(version, path...); !found || err != nil {
 			t.Errorf("%v: found %t, error %v", path, found, err)
@@ -92,7 +103,7 @@ func TestSchemaAnnotationFollowsTheSpec(t *testing.T) {
 	schema := func(change func(crd map[string]any)) string {
 		crd := parse(t, []byte(small))
 		change(crd)
-		if err := amendCRD(crd); err != nil {
+		if err := amendCRD(crd, counts()); err != nil {
 			t.Fatal(err)
 		}
 		value, _, _ := unstructured.NestedString(crd, "metadata", "annotations", schemaAnnotation)
@@ -115,7 +126,7 @@ func TestAmendRefuses(t *testing.T) {
 		"no spec.namespace": `{spec: {versions: [{name: v1, schema: {openAPIV3Schema: {}}}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := amendCRD(parse(t, []byte(crd))); err == nil {
+			if err := amendCRD(parse(t, []byte(crd)), counts()); err == nil {
 				t.Error("amend did not fail")
 			}
 		})

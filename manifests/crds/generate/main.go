@@ -66,13 +66,22 @@ func run(ctx context.Context) error {
 	if _, err := runCommand(ctx, root, "go", "tool", "-modfile=go.tools.mod", "controller-gen", "object", "paths="+fleetTypes); err != nil {
 		return err
 	}
+	const fleets = fleetv1alpha1.Group + "_knativefleets.yaml"
+	fleetCRD, err := readCRD(filepath.Join(upstream, fleets))
+	if err != nil {
+		return err
+	}
+	rollout, err := rolloutSchema(fleetCRD)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", fleets, err)
+	}
+	amendWithRollout := func(crd map[string]any) error { return amendCRD(crd, rollout) }
 	for _, resource := range []string{"knativeservings", "knativeeventings"} {
 		name := "operator.knative.dev_" + resource + ".yaml"
-		if err := convertCRD(filepath.Join(upstream, name), filepath.Join(root, target, name), header, amendCRD); err != nil {
+		if err := convertCRD(filepath.Join(upstream, name), filepath.Join(root, target, name), header, amendWithRollout); err != nil {
 			return fmt.Errorf("cannot convert %s: %w", name, err)
 		}
 	}
-	const fleets = fleetv1alpha1.Group + "_knativefleets.yaml"
 	if err := convertCRD(filepath.Join(upstream, fleets), filepath.Join(root, target, fleets), fleetHeader, amendFleetCRD); err != nil {
 		return fmt.Errorf("cannot convert %s: %w", fleets, err)
 	}
@@ -86,19 +95,25 @@ func controllerGen(ctx context.Context, root, types, out string) error {
 	return err
 }
 
-func convertCRD(from, to, header string, amend func(map[string]any) error) error {
-	data, err := os.ReadFile(from)
+func readCRD(file string) (map[string]any, error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var crd map[string]any
-	if err := yaml.Unmarshal(data, &crd); err != nil {
+	return crd, yaml.Unmarshal(data, &crd)
+}
+
+func convertCRD(from, to, header string, amend func(map[string]any) error) error {
+	crd, err := readCRD(from)
+	if err != nil {
 		return err
 	}
 	if err := amend(crd); err != nil {
 		return err
 	}
-	if data, err = yaml.Marshal(crd); err != nil {
+	data, err := yaml.Marshal(crd)
+	if err != nil {
 		return err
 	}
 	return os.WriteFile(to, append([]byte(header), data...), 0o644)

@@ -29,7 +29,7 @@ func (r *Reconciler) rollBack(ctx context.Context, config *unstructured.Unstruct
 		r.refusals.removeText(keyOf(config))
 		return nil
 	}
-	target, refusal, err := r.findTarget(config, strings.TrimSpace(requested))
+	target, refusal, err := r.FindRevision(config, strings.TrimSpace(requested))
 	if err != nil {
 		return err
 	}

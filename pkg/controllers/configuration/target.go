@@ -24,9 +24,9 @@ const (
 	maxListed = 10
 )
 
-// findTarget returns the revision that the value of the annotation requests, or a refusal with the reason why there is none.
-func (r *Reconciler) findTarget(config *unstructured.Unstructured, value string) (target *appsv1.ControllerRevision, refusal string, err error) {
-	history, err := revision.History(r.Revisions, r.Component, keyOf(config))
+// FindRevision returns the revision that the value of api.RollbackAnnotation requests, or a refusal with the reason why there is none.
+func (r *Recorder) FindRevision(config *unstructured.Unstructured, value string) (target *appsv1.ControllerRevision, refusal string, err error) {
+	history, err := revision.History(r.Revisions, r.Kind, keyOf(config))
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) findTarget(config *unstructured.Unstructured, value string)
 	if err != nil {
 		return nil, "", err
 	}
-	referred, err := r.References.Of(r.Component, keyOf(config))
+	referred, err := r.References.Of(r.Kind, keyOf(config))
 	if err != nil {
 		return nil, "", err
 	}

@@ -70,8 +70,10 @@ type Reconciler struct {
 	Client       dynamic.Interface
 	// RemovalLimit returns how many of a number of children maxRemoval permits to remove. removalguard.Limit implements it.
 	RemovalLimit func(maxRemoval intstr.IntOrString, children int) int
-	Events       events.EventRecorder
-	Clock        clock.PassiveClock
+	// History keeps the templates; nil keeps no templates.
+	History History
+	Events  events.EventRecorder
+	Clock   clock.PassiveClock
 
 	memory memory
 }
@@ -88,6 +90,9 @@ type fleetTimes struct {
 	written time.Time
 	// deselected holds the time at which the child's cluster was first found deselected, by component and name of the child.
 	deselected map[string]time.Time
+	// recorded and completed are the revisions that the history has, and has as run by a cluster. refusal is the text of the last refusal
+	// of a rollback.
+	recorded, completed, refusal string
 }
 
 func (m *memory) ensureTimes(name types.NamespacedName) *fleetTimes {
@@ -151,13 +156,24 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if p.fleet.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // Kubernetes deletes the children
 	}
+	if changed, err := p.rollBack(ctx); err != nil || changed {
+		return reconcile.Result{}, err // the event of the change starts the next pass
+	}
 	templates, err := p.observe()
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var remove []removalCandidate
-	var writeErr error
+	var historyErr error
 	if p.report.problem == nil {
+		historyErr = p.keepHistory(ctx, templates)
+	}
+	var remove []removalCandidate
+	done, writeErr := p.applyPause(ctx)
+	switch {
+	case writeErr != nil, p.report.problem != nil:
+	case p.report.paused:
+		p.holdRemovals(templates)
+	case done:
 		reconciler.Describe(ctx, reconciler.Subject{Revision: templates.revision})
 		remove = p.decideRemovals(templates)
 		writeErr = p.writeChildren(ctx, templates)
@@ -166,7 +182,7 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err == nil && written {
 		err = p.removeChildren(ctx, remove)
 	}
-	return reconcile.Result{RequeueAfter: p.requeue}, errors.Join(writeErr, err)
+	return reconcile.Result{RequeueAfter: p.requeue}, errors.Join(historyErr, writeErr, err)
 }
 
 // requeueWithin makes the next pass begin at the latest after wait; 0 changes nothing.

@@ -24,6 +24,9 @@ import (
 // observe reads the templates, the selection and the children from the caches, and determines the rollout. A problem goes into the
 // report.
 func (p *pass) observe() (*templates, error) {
+	if err := p.listChildren(); err != nil {
+		return nil, err
+	}
 	t, no := readTemplates(&p.fleet.Spec)
 	p.report.removals = dropOldRemovals(p.fleet.Status.Removals, p.now)
 	if no != nil {
@@ -31,9 +34,6 @@ func (p *pass) observe() (*templates, error) {
 		return nil, nil
 	}
 	p.report.revision = t.revision
-	if err := p.listChildren(); err != nil {
-		return nil, err
-	}
 	in, err := p.gatherSelection()
 	if err != nil || p.report.problem != nil {
 		return t, err
@@ -124,13 +124,24 @@ func (p *pass) decideRemovals(t *templates) []removalCandidate {
 	}
 	in.candidates, in.owned = p.listDeselected(t)
 	plan := planRemovals(in)
-	p.report.held = plan.held
+	p.report.held, p.report.heldClusters = plan.held, plan.countHeld(in.candidates)
 	p.requeueWithin(plan.wait)
 	if len(plan.remove) > maxWrites {
 		p.requeueWithin(moreWrites)
 		return plan.remove[:maxWrites]
 	}
 	return plan.remove
+}
+
+// holdRemovals reports the deselected children that stay during a pause.
+func (p *pass) holdRemovals(t *templates) {
+	candidates, _ := p.listDeselected(t)
+	if len(candidates) == 0 {
+		return
+	}
+	p.report.heldClusters = (&removalPlan{}).countHeld(candidates)
+	p.report.held = &problem{fleetv1alpha1.ReasonPaused, fmt.Sprintf(
+		"annotation %s of the KnativeFleet keeps these children, whose clusters are no longer selected: %s", api.PausedAnnotation, listCandidates(candidates))}
 }
 
 // listDeselected returns the owned children that no selected cluster needs, and the number of all owned children. Children that are

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -102,6 +103,18 @@ func planRemovals(in *removalInput) removalPlan {
 			message.QuotedList(unavailable))}
 	}
 	return out
+}
+
+// countHeld returns the number of clusters with candidates that stay.
+func (p *removalPlan) countHeld(candidates []removalCandidate) int {
+	names := sets.New[string]()
+	for _, c := range candidates {
+		names.Insert(c.child.GetName())
+	}
+	for _, c := range p.remove {
+		names.Delete(c.child.GetName())
+	}
+	return names.Len()
 }
 
 // budget returns the number of removals that maxRemoval still permits within the hour.

@@ -45,6 +45,11 @@ type clusterState struct {
 	updated bool
 	// unresolvedTarget reports whether the cluster is unknown or unavailable, or a child belongs to another owner.
 	unresolvedTarget bool
+	// ineligible reports whether a child reports VersionMigrationEligible as False, lacksKinds whether a child reports
+	// DependenciesInstalled as False.
+	ineligible, lacksKinds bool
+	// versions are the versions that the children report, by component.
+	versions map[string]string
 	// reason describes a cluster that is not Ready.
 	reason string
 	// since is the time of the last change of the phase; zero when unknown.
@@ -83,6 +88,9 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 		s := r.readChild(child)
 		out.updated = out.updated && child != nil && r.hasRevision(child)
 		out.unresolvedTarget = out.unresolvedTarget || s.unresolved
+		if child != nil && metav1.IsControlledBy(child, r.fleet) {
+			out.readReports(component, child)
+		}
 		if s.phase >= out.phase {
 			out.phase, out.reason, out.since = s.phase, s.reason, laterTime(out.since, s.since)
 		}
@@ -94,6 +102,19 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 		out.phase, out.reason, out.unresolvedTarget = phaseSkipped, fleetv1alpha1.ReasonClusterProfileNotReady, true
 	}
 	return out
+}
+
+// readReports reads what a child reports besides its phase.
+func (c *clusterState) readReports(component api.Component, child *unstructured.Unstructured) {
+	conditions, _ := readConditions(child)
+	c.ineligible = c.ineligible || apimeta.IsStatusConditionFalse(conditions, api.VersionMigrationEligible)
+	c.lacksKinds = c.lacksKinds || apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)
+	if version, _, _ := unstructured.NestedString(child.Object, "status", "version"); version != "" {
+		if c.versions == nil {
+			c.versions = map[string]string{}
+		}
+		c.versions[component.AddOnName()] = version
+	}
 }
 
 func (r *stateReader) hasRevision(child *unstructured.Unstructured) bool {

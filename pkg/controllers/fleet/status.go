@@ -3,26 +3,23 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 const (
-	// maxReported is the number of clusters that the status names.
-	maxReported = 10
-	// maxCause bounds the text of an error in a condition, maxMessage the message of a condition: four conditions, each with ten of the
+	// maxCause bounds the text of an error in a condition, maxMessage the message of a condition: six conditions, each with ten of the
 	// longest names, would exceed the bound of the status.
-	maxCause, maxMessage = 1024, 2048
+	maxCause, maxMessage = 1024, 1408
 )
 
 // report holds the facts about a KnativeFleet for its status.
@@ -31,13 +28,17 @@ type report struct {
 	revision   string
 	// problem is the reason why the KnativeFleet is not followed, nil without a reason.
 	problem *problem
+	// paused reports whether an annotation keeps the children as they are.
+	paused bool
 	// refused is the error of a child that the API server refused; empty without an error.
 	refused  string
 	clusters []clusterState
 	plan     rolloutPlan
 	// held is the reason why children of deselected clusters stay, nil without a reason.
-	held     *problem
-	removals []fleetv1alpha1.Removals
+	held *problem
+	// heldClusters is the number of deselected clusters with children that stay.
+	heldClusters int
+	removals     []fleetv1alpha1.Removals
 }
 
 // computeStatus returns the status of a KnativeFleet. While a problem keeps the manager from reading the clusters, the counts stay.
@@ -50,6 +51,9 @@ func computeStatus(in *report, last *fleetv1alpha1.KnativeFleetStatus, now time.
 		{Type: fleetv1alpha1.Ready}, rolledOut(in, &out.Rollout), targetsResolved(in),
 	}
 	conditions[0] = summarizeReady(&out.Rollout, conditions[1])
+	if len(in.clusters) > 0 {
+		conditions = append(conditions, migrationEligible(in), dependenciesInstalled(in))
+	}
 	if in.held != nil {
 		conditions = append(conditions, metav1.Condition{
 			Type: fleetv1alpha1.RemovalHeld, Status: metav1.ConditionTrue, Reason: in.held.reason, Message: in.held.message,
@@ -67,38 +71,17 @@ func computeStatus(in *report, last *fleetv1alpha1.KnativeFleetStatus, now time.
 	return out
 }
 
+// countClusters returns status.rollout.
 func countClusters(in *report) fleetv1alpha1.RolloutStatus {
-	out := fleetv1alpha1.RolloutStatus{Revision: in.revision, Total: int32(len(in.clusters))} //nolint:gosec // a hub has fewer clusters
-	var worst []*clusterState
+	states := make([]rollout.ClusterState, 0, len(in.clusters))
 	for i := range in.clusters {
 		c := &in.clusters[i]
-		if c.updated {
-			out.Updated++
-		}
-		if c.unresolvedTarget {
-			out.Unresolved++
-		}
-		switch c.phase {
-		case phaseSucceeded:
-			out.Ready++
-			continue
-		case phaseFailed, phaseTimedOut:
-			out.Failed++
-		case phaseProgressing, phaseSkipped, phaseWaiting:
-		}
-		worst = append(worst, c)
+		states = append(states, rollout.ClusterState{
+			Name: c.name, Phase: c.phase, Updated: c.updated, Unresolved: c.unresolvedTarget, Reason: c.reason, Since: c.since, Versions: c.versions,
+		})
 	}
-	slices.SortStableFunc(worst, func(a, b *clusterState) int {
-		return cmp.Or(cmp.Compare(b.phase, a.phase), a.since.Compare(b.since), strings.Compare(a.name, b.name))
-	})
-	for _, c := range worst[:min(len(worst), maxReported)] {
-		r := fleetv1alpha1.ClusterReport{Name: message.Shorten(c.name, message.MaxName), Reason: message.OneLine(c.reason, message.MaxName)}
-		if !c.since.IsZero() {
-			since := metav1.NewTime(c.since).Rfc3339Copy()
-			r.Since = &since
-		}
-		out.Clusters = append(out.Clusters, r)
-	}
+	out := rollout.CountClusters(in.revision, states)
+	out.Held = int32(in.heldClusters) //nolint:gosec // a hub has fewer clusters
 	return out
 }
 
@@ -117,6 +100,9 @@ func rolledOut(in *report, counts *fleetv1alpha1.RolloutStatus) metav1.Condition
 		return no(in.problem.reason, message.Shorten(in.problem.message, maxCause))
 	case counts.Total == 0:
 		return no(fleetv1alpha1.ReasonNothingSelected, "no cluster is selected; see whether the namespace has ClusterProfiles that the KnativeFleet selects")
+	case in.paused && counts.Updated < counts.Total:
+		return no(fleetv1alpha1.ReasonPaused, fmt.Sprintf("annotation %s of the KnativeFleet keeps the clusters as they are; %d of %d clusters have revision %s",
+			api.PausedAnnotation, counts.Updated, counts.Total, in.revision))
 	case in.plan.stopped:
 		return no(fleetv1alpha1.ReasonMaxFailuresExceeded, fmt.Sprintf(
 			"clusters %s failed, which is more than maxFailures permits, so that no further cluster gets revision %s; correct the template, see the KnativeServing or KnativeEventing of these clusters",
@@ -140,12 +126,7 @@ func targetsResolved(in *report) metav1.Condition {
 	no := func(reason, text string) metav1.Condition {
 		return newCondition(fleetv1alpha1.TargetClusterResolved, metav1.ConditionFalse, reason, text)
 	}
-	var unresolved []string
-	for i := range in.clusters {
-		if in.clusters[i].unresolvedTarget {
-			unresolved = append(unresolved, in.clusters[i].name)
-		}
-	}
+	unresolved := clustersWith(in.clusters, func(c *clusterState) bool { return c.unresolvedTarget })
 	switch {
 	case in.problem == nil && len(in.clusters) == 0:
 		return no(fleetv1alpha1.ReasonNothingSelected, "no cluster is selected")
@@ -156,6 +137,28 @@ func targetsResolved(in *report) metav1.Condition {
 			"clusters %s are unknown or unavailable, or their resources belong to another owner; see status.rollout.clusters for the reasons", message.QuotedList(unresolved)))
 	}
 	return newCondition(fleetv1alpha1.TargetClusterResolved, metav1.ConditionTrue, fleetv1alpha1.ReasonTargetsResolved, "every selected cluster is known and available")
+}
+
+// migrationEligible returns condition VersionMigrationEligible, which names the clusters whose child reports the condition as False.
+func migrationEligible(in *report) metav1.Condition {
+	ineligible := clustersWith(in.clusters, func(c *clusterState) bool { return c.ineligible })
+	if len(ineligible) > 0 {
+		return newCondition(fleetv1alpha1.VersionMigrationEligible, metav1.ConditionFalse, fleetv1alpha1.ReasonNotEligible, fmt.Sprintf(
+			"clusters %s cannot go to the version in one step; see the KnativeServing or KnativeEventing of these clusters", message.QuotedList(ineligible)))
+	}
+	return newCondition(fleetv1alpha1.VersionMigrationEligible, metav1.ConditionTrue, fleetv1alpha1.ReasonEligible,
+		"no selected cluster reports a version that it cannot go to in one step")
+}
+
+// dependenciesInstalled returns condition DependenciesInstalled, which names the clusters whose child reports the condition as False.
+func dependenciesInstalled(in *report) metav1.Condition {
+	lacking := clustersWith(in.clusters, func(c *clusterState) bool { return c.lacksKinds })
+	if len(lacking) > 0 {
+		return newCondition(fleetv1alpha1.DependenciesInstalled, metav1.ConditionFalse, fleetv1alpha1.ReasonKindMissing, fmt.Sprintf(
+			"clusters %s do not know a kind that Knative needs; see the KnativeServing or KnativeEventing of these clusters", message.QuotedList(lacking)))
+	}
+	return newCondition(fleetv1alpha1.DependenciesInstalled, metav1.ConditionTrue, fleetv1alpha1.ReasonNothingMissing,
+		"no selected cluster reports a missing kind")
 }
 
 func summarizeReady(counts *fleetv1alpha1.RolloutStatus, rolledOut metav1.Condition) metav1.Condition {
@@ -172,9 +175,14 @@ func summarizeReady(counts *fleetv1alpha1.RolloutStatus, rolledOut metav1.Condit
 }
 
 func namesIn(clusters []clusterState, of phase) []string {
+	return clustersWith(clusters, func(c *clusterState) bool { return c.phase == of })
+}
+
+// clustersWith returns the names of the clusters that the function selects.
+func clustersWith(clusters []clusterState, selects func(*clusterState) bool) []string {
 	var out []string
 	for i := range clusters {
-		if clusters[i].phase == of {
+		if selects(&clusters[i]) {
 			out = append(out, clusters[i].name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
@@ -21,7 +22,9 @@ func manyClusters(n int) []clusterState {
 	var out []clusterState
 	for i := range n {
 		c := inPhase(fmt.Sprintf("%04d%s", i, strings.Repeat("n", 249)), phase(i%6), time.Hour)
-		c.unresolvedTarget, c.reason = i%2 == 0, strings.Repeat("r", 2000)
+		c.unresolvedTarget, c.reason = i%2 == 0, fmt.Sprintf("%d%s", i%100, strings.Repeat("r", 2000))
+		c.ineligible, c.lacksKinds = true, true
+		c.versions = map[string]string{"knative-serving": fmt.Sprintf("%d%s", i%100, strings.Repeat("v", 2000)), "knative-eventing": fmt.Sprint(i)}
 		out = append(out, c)
 	}
 	return out
@@ -31,7 +34,7 @@ func manyClusters(n int) []clusterState {
 func TestStatusIsBounded(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	long := strings.Repeat("x", 100_000)
-	in := &report{generation: 1 << 60, revision: "0123456789abcdef", clusters: manyClusters(5000), refused: long, held: &problem{fleetv1alpha1.ReasonMassRemoval, strings.Repeat("h", 4000)}}
+	in := &report{generation: 1 << 60, revision: "0123456789abcdef", clusters: manyClusters(5000), refused: long, heldClusters: 5000, held: &problem{fleetv1alpha1.ReasonMassRemoval, strings.Repeat("h", 4000)}}
 	for minute := range 60 {
 		in.removals = recordRemovals(in.removals, 5000, now.Add(time.Duration(minute)*time.Minute))
 	}
@@ -49,7 +52,7 @@ func TestStatusIsBounded(t *testing.T) {
 		if len(data) > 20_000 {
 			t.Errorf("%s: the status has %d bytes", name, len(data))
 		}
-		if len(status.Rollout.Clusters) > maxReported {
+		if len(status.Rollout.Clusters) > 10 {
 			t.Errorf("%s: the status names %d clusters", name, len(status.Rollout.Clusters))
 		}
 		in.problem = nil
@@ -69,38 +72,45 @@ func TestComputeStatus(t *testing.T) {
 	}{
 		"every cluster is Ready": {
 			in:   report{clusters: []clusterState{inPhase("a", succeeded, 0)}},
-			want: "Ready=True/Ready RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=True/Ready RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"no cluster is selected": {
 			want: "Ready=False/NothingSelected RolledOut=False/NothingSelected TargetClusterResolved=False/NothingSelected",
 		},
 		"a cluster waits": {
 			in:   report{clusters: []clusterState{inPhase("a", progressing, 0), inPhase("b", waiting, 0)}},
-			want: "Ready=False/Progressing RolledOut=False/Progressing TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=False/Progressing RolledOut=False/Progressing TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"every cluster has the revision and one is not Ready": {
 			in:   report{clusters: []clusterState{inPhase("a", progressing, 0), inPhase("b", succeeded, 0)}},
-			want: "Ready=False/ClustersNotReady RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=False/ClustersNotReady RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"a rollout is stopped": {
 			in:   report{clusters: []clusterState{inPhase("a", failed, 0), inPhase("b", waiting, 0)}, plan: rolloutPlan{stopped: true}},
-			want: "Ready=False/MaxFailuresExceeded RolledOut=False/MaxFailuresExceeded TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=False/MaxFailuresExceeded RolledOut=False/MaxFailuresExceeded TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"a permitted failure": {
 			in:   report{clusters: []clusterState{inPhase("a", failed, 0), inPhase("b", succeeded, 0)}},
-			want: "Ready=False/ClustersFailed RolledOut=False/ClustersFailed TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=False/ClustersFailed RolledOut=False/ClustersFailed TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"an unresolved cluster": {
 			in:   report{clusters: []clusterState{unresolved(inPhase("a", skipped, 0)), inPhase("b", succeeded, 0)}},
-			want: "Ready=False/ClustersUnresolved RolledOut=False/ClustersUnresolved TargetClusterResolved=False/ClustersUnresolved",
+			want: "Ready=False/ClustersUnresolved RolledOut=False/ClustersUnresolved TargetClusterResolved=False/ClustersUnresolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
 		},
 		"a refused child": {
 			in:   report{clusters: []clusterState{inPhase("a", waiting, 0)}, refused: "no"},
-			want: "Ready=False/ChildRefused RolledOut=False/ChildRefused TargetClusterResolved=True/TargetsResolved",
+			want: "Ready=False/ChildRefused RolledOut=False/ChildRefused TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing",
+		},
+		"children that lack kinds and cannot go to the version": {
+			in: report{clusters: []clusterState{
+				{cluster: cluster{name: "a"}, phase: progressing, updated: true, ineligible: true}, {cluster: cluster{name: "b"}, phase: progressing, updated: true, lacksKinds: true},
+			}},
+			want: "Ready=False/ClustersNotReady RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved " +
+				"VersionMigrationEligible=False/VersionMigrationNotEligible DependenciesInstalled=False/KindMissing",
 		},
 		"held removals": {
 			in:   report{clusters: []clusterState{inPhase("a", succeeded, 0)}, held: &problem{fleetv1alpha1.ReasonMassRemoval, "m"}},
-			want: "Ready=True/Ready RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved RemovalHeld=True/MassRemoval",
+			want: "Ready=True/Ready RolledOut=True/RolledOut TargetClusterResolved=True/TargetsResolved VersionMigrationEligible=True/Eligible DependenciesInstalled=True/NothingMissing RemovalHeld=True/MassRemoval",
 		},
 		"a problem": {
 			in:   report{problem: &problem{fleetv1alpha1.ReasonPlacementNotFound, "m"}},
@@ -141,5 +151,37 @@ func TestTransitionTimes(t *testing.T) {
 		if got := apimeta.FindStatusCondition(second.Conditions, condition).LastTransitionTime; !got.Equal(new(metav1.Unix(want, 0))) {
 			t.Errorf("%s has time %v, want %d", condition, got, want)
 		}
+	}
+}
+
+// TestReportsOfChildren holds that the status counts the versions and the reasons that children report, the clusters whose removal is
+// held, and aggregates two conditions of the children.
+func TestReportsOfChildren(t *testing.T) {
+	h := newHub(t, allClusters, newProfile("a"), newProfile("b"), newProfile("c"))
+	h.settle()
+	h.becomeReady()
+	h.report("b", "Ready=False/TargetConflict", "TargetClusterResolved=False/TargetConflict", "VersionMigrationEligible=False/VersionMigrationNotEligible")
+	h.report("c", "Ready=False/KindMissing", "DependenciesInstalled=False/KindMissing")
+	for _, name := range []string{"a", "b"} {
+		h.change(name, func(c *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(c.Object, "1.23.0", "status", "version")
+		})
+	}
+	h.passAfter(time.Minute)
+	h.shows("VersionMigrationEligible=False/VersionMigrationNotEligible", "DependenciesInstalled=False/KindMissing")
+	got := h.status().Rollout
+	if want := []fleetv1alpha1.ReasonCount{{Reason: "TargetConflict", Clusters: 1}}; !slices.Equal(got.UnresolvedReasons, want) {
+		t.Errorf("the reasons are %v, want %v", got.UnresolvedReasons, want)
+	}
+	if want := []fleetv1alpha1.VersionCount{{Component: "knative-serving", Version: "1.23.0", Clusters: 2}}; !slices.Equal(got.Versions, want) {
+		t.Errorf("the versions are %v, want %v", got.Versions, want)
+	}
+	if got.Held != 0 {
+		t.Errorf("the removal of %d clusters is held", got.Held)
+	}
+	h.setSpec(`{"selector": {"matchLabels": {"env": "none"}}}`)
+	h.passAfter(time.Minute)
+	if held := h.status().Rollout.Held; held != 3 {
+		t.Errorf("the removal of %d clusters is held, want 3", held)
 	}
 }

@@ -146,7 +146,7 @@ func (p *pass) emitReady(last, now *fleetv1alpha1.KnativeFleetStatus) {
 		return
 	}
 	kind := corev1.EventTypeWarning
-	if c.Status == metav1.ConditionTrue || c.Reason == fleetv1alpha1.ReasonProgressing {
+	if c.Status == metav1.ConditionTrue || c.Reason == fleetv1alpha1.ReasonProgressing || c.Reason == fleetv1alpha1.ReasonPaused {
 		kind = corev1.EventTypeNormal
 	}
 	p.Events.Eventf(p.read, nil, kind, c.Reason, "Report", "%s", message.Shorten(c.Message, message.MaxNote))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -19,10 +20,14 @@ import (
 
 	"open-cluster-management.io/addon-framework/pkg/index"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -35,8 +40,12 @@ type FleetStatus struct {
 	Component api.Component
 	// AddOnsByConfig finds the ManagedClusterAddOns that a resource configures, by addon-framework's index.
 	AddOnsByConfig cache.Indexer
-	Versions       Versions
-	Clock          clock.PassiveClock
+	// Granter finds the add-ons that the resource will configure when their turn comes.
+	Granter *revision.Granter
+	// Foundations are the works with api.FoundationLabel, which record the version that runs on a cluster.
+	Foundations worklisters.ManifestWorkLister
+	Versions    Versions
+	Clock       clock.PassiveClock
 
 	written writePacer
 }
@@ -51,24 +60,24 @@ type Versions interface {
 // reportFleet writes the counts into the status of the resource.
 func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource *Resource) (reconcile.Result, error) {
 	config := resource.Config
-	fleet, err := f.countAddOns(ctx, resource)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	last, err := readStatus(config)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now := resourceStatus{
-		ObservedGeneration: config.GetGeneration(), Conditions: status.FleetConditions(fleet),
-		Version: cmp.Or(fleet.Version, last.Version), // a spec that cannot be rendered changes no cluster
+	name, at := nameOf(config), f.Clock.Now()
+	if wait := f.written.nextWrite(name).Sub(at); wait > 0 && last.ObservedGeneration == config.GetGeneration() {
+		return reconcile.Result{RequeueAfter: wait}, nil // nothing is counted that could not be written
+	}
+	fleet, err := f.countAddOns(ctx, resource)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Conditions: status.FleetConditions(fleet), Version: last.Version, Rollout: &fleet.Rollout}
+	if len(fleet.Waiting) == 0 { // until then clusters run the version before
+		now.Version = cmp.Or(fleet.Version, last.Version) // a spec that cannot be rendered changes no cluster
 	}
 	if last.equalsIgnoringTimes(now) {
 		return reconcile.Result{}, nil
-	}
-	name, at := nameOf(config), f.Clock.Now()
-	if wait := f.written.nextWrite(name).Sub(at); wait > 0 && last.ObservedGeneration == now.ObservedGeneration {
-		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	f.written.recordWrite(name, at)
 	return reconcile.Result{}, w.writeStatus(ctx, config, last, now)
@@ -78,25 +87,17 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 func (f *FleetStatus) countAddOns(ctx context.Context, resource *Resource) (status.Fleet, error) {
 	config, name := resource.Config, nameOf(resource.Config)
 	out := status.Fleet{Paused: revision.Paused(config.GetAnnotations()), Annotations: refusedAnnotations(resource.Annotations)}
-	gvr := f.Component.Resource()
 	hash, err := revision.Hash(config)
 	if err != nil {
 		return out, err
 	}
-	objects, err := f.AddOnsByConfig.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s", gvr.Group, gvr.Resource, name))
+	states, err := f.readClusters(&out, presentSpec{name, hash})
 	if err != nil {
-		return out, fmt.Errorf("cannot find the add-ons that %s %q configures: %w", f.Component.Kind(), name, err)
+		return out, err
 	}
-	for _, o := range objects {
-		addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn)
-		if !ok || addOn.Name != f.Component.AddOnName() {
-			continue
-		}
-		if config, ok := revision.ConfigOf(addOn); !ok || config != name { // the status also names configurations that the hub did not give
-			continue
-		}
-		countAddOn(&out, addOn, hash)
-	}
+	held := out.Rollout.Held
+	out.Rollout = rollout.CountClusters(hash, states)
+	out.Rollout.Held = held
 	out.Version, out.Warnings, err = f.Versions.Version(ctx, f.Component, name)
 	if err != nil && (render.IsPending(err) || !errors.As(err, &out.Fault)) {
 		return out, err
@@ -104,21 +105,145 @@ func (f *FleetStatus) countAddOns(ctx context.Context, resource *Resource) (stat
 	return out, nil
 }
 
-// countAddOn counts an add-on that the resource configures. specHash is the hash of the present spec of the resource.
-func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, specHash string) {
-	cluster, conditions := addOn.Namespace, addOn.Status.Conditions
-	out.Clusters = append(out.Clusters, cluster)
+// readClusters returns the states of the clusters that have the resource, or get the resource when their turn comes, and adds the
+// clusters to the lists of out.
+func (f *FleetStatus) readClusters(out *status.Fleet, spec presentSpec) ([]rollout.ClusterState, error) {
+	addOns, err := f.listAddOns(spec.config)
+	if err != nil {
+		return nil, err
+	}
+	var states []rollout.ClusterState
+	for _, addOn := range addOns {
+		state := readAddOn(addOn, spec)
+		countAddOn(out, addOn, &state, spec)
+		if addOn.DeletionTimestamp != nil {
+			continue // no longer selected
+		}
+		if version := f.versionOf(addOn); version != "" {
+			state.Versions = map[string]string{f.Component.AddOnName(): version}
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// listAddOns returns the add-ons that the resource configures, or will configure when the turn of their clusters comes.
+func (f *FleetStatus) listAddOns(name types.NamespacedName) ([]*addonv1beta1.ManagedClusterAddOn, error) {
+	gvr := f.Component.Resource()
+	configured, err := f.AddOnsByConfig.ByIndex(index.AddonByConfig, fmt.Sprintf("%s/%s/%s", gvr.Group, gvr.Resource, name))
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the add-ons that %s %q configures: %w", f.Component.Kind(), name, err)
+	}
+	var out []*addonv1beta1.ManagedClusterAddOn
+	for _, o := range configured {
+		addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn)
+		if !ok || addOn.Name != f.Component.AddOnName() {
+			continue
+		}
+		if config, ok := revision.ConfigOf(addOn); ok && config == name { // the status also names configurations that the hub did not give
+			out = append(out, addOn)
+		}
+	}
+	for _, o := range f.AddOnsByConfig.List() {
+		addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn)
+		if !ok || addOn.Name != f.Component.AddOnName() || addOn.DeletionTimestamp != nil || len(addOn.Spec.Configs) > 0 {
+			continue // a configuration of its own has no turn
+		}
+		awaits, err := f.Granter.Awaits(addOn, name)
+		if err != nil {
+			return nil, err
+		}
+		if awaits {
+			out = append(out, addOn)
+		}
+	}
+	return out, nil
+}
+
+// versionOf returns the version that runs on the cluster of an add-on; empty when unknown.
+func (f *FleetStatus) versionOf(addOn *addonv1beta1.ManagedClusterAddOn) string {
+	foundation, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.FoundationName(f.Component))
+	if err != nil {
+		return "" // nothing was delivered yet
+	}
+	return foundation.Annotations[api.RunningVersionAnnotation]
+}
+
+// presentSpec is the spec of a resource, with the hash of the spec.
+type presentSpec struct {
+	config types.NamespacedName
+	hash   string
+}
+
+// isCompletedBy reports whether the cluster of an add-on that the resource configures has run the spec.
+func (s presentSpec) isCompletedBy(addOn *addonv1beta1.ManagedClusterAddOn) bool {
+	config, ok := revision.ConfigOf(addOn)
+	return ok && config == s.config && revision.Completed(addOn, s.hash)
+}
+
+// isAssignedTo reports whether the cluster of an add-on should have the spec now.
+func (s presentSpec) isAssignedTo(addOn *addonv1beta1.ManagedClusterAddOn) bool {
+	desired := revision.Desired(addOn)
+	return desired != nil && desired.Namespace == s.config.Namespace && desired.Name == s.config.Name && desired.SpecHash == s.hash
+}
+
+// readAddOn returns the state of the cluster of an add-on in the rollout of the spec.
+func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) rollout.ClusterState {
+	completed := spec.isCompletedBy(addOn)
+	out := rollout.ClusterState{Name: addOn.Namespace, Updated: completed || spec.isAssignedTo(addOn)}
+	find := func(condition string) metav1.Condition {
+		if c := apimeta.FindStatusCondition(addOn.Status.Conditions, condition); c != nil {
+			return *c
+		}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: fleetv1alpha1.ReasonChildNotReady}
+	}
+	set := func(phase rollout.Phase, c metav1.Condition) {
+		out.Phase, out.Reason, out.Since = phase, c.Reason, c.LastTransitionTime.Time
+	}
+	target, degraded := find(api.TargetClusterResolved), find(api.Degraded)
+	progressing, available := find(addonv1beta1.ManagedClusterAddOnConditionProgressing), find(addonv1beta1.ManagedClusterAddOnConditionAvailable)
 	switch {
-	case !apimeta.IsStatusConditionTrue(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable):
-		out.NotReady = append(out.NotReady, cluster)
-	case !revision.Completed(addOn, specHash):
-		out.Outdated = append(out.Outdated, cluster)
+	case target.Status == metav1.ConditionFalse:
+		set(rollout.Skipped, target)
+		out.Unresolved = true
+	case degraded.Status == metav1.ConditionTrue:
+		set(rollout.Failed, degraded)
+	case !completed && progressing.Reason == addonv1beta1.ProgressingReasonFailed:
+		set(rollout.Failed, progressing)
+	case !out.Updated:
+		out.Phase, out.Reason = rollout.Waiting, fleetv1alpha1.ReasonWaiting
+	case available.Status != metav1.ConditionTrue:
+		set(rollout.Progressing, available)
+	case !completed:
+		out.Phase, out.Reason, out.Since = rollout.Progressing, api.ReasonDelivering, progressing.LastTransitionTime.Time
 	}
-	if apimeta.IsStatusConditionTrue(conditions, api.RemovalHeld) {
-		out.Held = append(out.Held, cluster)
+	return out
+}
+
+// countAddOn adds the cluster of an add-on to the lists.
+func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, state *rollout.ClusterState, spec presentSpec) {
+	conditions := addOn.Status.Conditions
+	isAvailable := apimeta.IsStatusConditionTrue(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
+	isCompleted := spec.isCompletedBy(addOn)
+	isHeld := apimeta.IsStatusConditionTrue(conditions, api.RemovalHeld)
+	if isHeld {
+		out.Rollout.Held++
 	}
-	if apimeta.IsStatusConditionFalse(conditions, api.ValuesResolved) {
-		out.Incomplete = append(out.Incomplete, cluster)
+	out.Clusters = append(out.Clusters, addOn.Namespace)
+	for _, list := range []struct {
+		names   *[]string
+		applies bool
+	}{
+		{&out.NotReady, !isAvailable}, {&out.Outdated, isAvailable && !isCompleted}, {&out.Held, isHeld},
+		{&out.Failed, state.Phase == rollout.Failed}, {&out.Unresolved, state.Unresolved},
+		{&out.Ineligible, apimeta.IsStatusConditionFalse(conditions, api.VersionMigrationEligible)},
+		{&out.Lacking, apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)},
+		{&out.Incomplete, apimeta.IsStatusConditionFalse(conditions, api.ValuesResolved)},
+		{&out.Waiting, addOn.DeletionTimestamp == nil && !isCompleted},
+	} {
+		if list.applies {
+			*list.names = append(*list.names, addOn.Namespace)
+		}
 	}
 }
 

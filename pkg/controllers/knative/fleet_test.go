@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,14 +11,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 const patchFleetStatus = "patch knativeservings/status/fleet"
@@ -136,6 +142,7 @@ func TestFleet(t *testing.T) {
 			if got := h.conditions("fleet"); got[0] != tc.ready {
 				t.Errorf("%s It says %q, want %q", tc.reason, got[0], tc.ready)
 			}
+			h.clock.SetTime(h.clock.Now().Add(fleetStatusInterval))
 			if result, err := h.reconcile("fleet"); err != nil || result.RequeueAfter != 0 || len(h.asked()) > 0 {
 				t.Errorf("the second time the result is %v, error %v", result, err)
 			}
@@ -247,5 +254,96 @@ func TestPacer(t *testing.T) {
 	p.recordWrite(types.NamespacedName{Name: "b"}, now.Add(fleetStatusInterval))
 	if len(p.last) != 1 {
 		t.Errorf("%d writes are remembered, of which one delays a write", len(p.last))
+	}
+}
+
+// defaultConfig returns the default configurations of a ClusterManagementAddOn with one KnativeServing.
+func defaultConfig(name string) []addonv1beta1.AddOnConfig {
+	return []addonv1beta1.AddOnConfig{{
+		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: api.Group, Resource: api.Serving.Resource().Resource},
+		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: team, Name: name},
+	}}
+}
+
+// TestFleetRollout holds the counts of a fleet configuration: a cluster with an older spec, a cluster whose turn has not come, a refused
+// configuration, an unresolved cluster, and a cluster that is being removed.
+func TestFleetRollout(t *testing.T) {
+	ready := says(available, conditionSet)
+	old := func(a *addonv1beta1.ManagedClusterAddOn) {
+		completes(serving("fleet", 100))(a) // another spec
+		a.Status.ConfigReferences[0].DesiredConfig.SpecHash = "old"
+	}
+	leaving := func(a *addonv1beta1.ManagedClusterAddOn) {
+		a.DeletionTimestamp, a.Finalizers = new(metav1.Unix(1, 0)), []string{"hold"}
+	}
+	runs := func(cluster, version string) *workv1.ManifestWork {
+		return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster, Name: manifestwork.FoundationName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+			Annotations: map[string]string{api.RunningVersionAnnotation: version},
+		}}
+	}
+	h := newFleet(t,
+		addOnOf("", on("c1"), uses("fleet"), ready), addOnOf("", on("c2"), uses("fleet"), old, ready), addOnOf("", on("c3")),
+		addOnOf("", on("c4"), uses("fleet"), ready, says(api.Degraded, conditionSet)),
+		addOnOf("", on("c5"), uses("fleet"), ready, says(api.TargetClusterResolved, metav1.ConditionFalse)),
+		addOnOf("", on("c6"), uses("fleet"), ready, leaving, says(api.RemovalHeld, conditionSet)),
+		addOnOf("", on("c7"), uses("other"), ready),
+	)
+	h.definition = &addonv1beta1.ClusterManagementAddOn{
+		ObjectMeta: metav1.ObjectMeta{Name: api.Serving.AddOnName()},
+		Spec:       addonv1beta1.ClusterManagementAddOnSpec{DefaultConfigs: defaultConfig("fleet")},
+	}
+	h.works = append(h.works, runs("c1", "1.23.0"), runs("c2", "1.22.0"), runs("c4", "1.22.0"))
+	h.mustReconcile("fleet")
+	status, err := readStatus(h.config("fleet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := revision.Hash(serving("fleet", 100, refersToNothing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The hub gives its default to c7, too, whose add-on has another configuration until OCM's next write.
+	want := &fleetv1alpha1.RolloutStatus{
+		Revision: hash, Total: 6, Updated: 3, Ready: 1, Failed: 1, Held: 1, Unresolved: 1,
+		UnresolvedReasons: []fleetv1alpha1.ReasonCount{{Reason: "Because", Clusters: 1}},
+		Versions: []fleetv1alpha1.VersionCount{
+			{Component: "knative-serving", Version: "1.22.0", Clusters: 2}, {Component: "knative-serving", Version: "1.23.0", Clusters: 1},
+		},
+		Clusters: []fleetv1alpha1.ClusterReport{
+			{Name: "c4", Reason: "Because"}, {Name: "c5", Reason: "Because"},
+			{Name: "c2", Reason: "Waiting"}, {Name: "c3", Reason: "Waiting"}, {Name: "c7", Reason: "Waiting"},
+		},
+	}
+	if diff := cmp.Diff(want, status.Rollout); diff != "" {
+		t.Errorf("status.rollout (-want +got):\n%s", diff)
+	}
+	if got := apimeta.FindStatusCondition(status.Conditions, api.RolledOut); got == nil || got.Status != metav1.ConditionFalse || got.Reason != api.ReasonProgressing {
+		t.Errorf("RolledOut is %+v", got)
+	}
+	if status.Version != "" {
+		t.Errorf("status.version is %q before every cluster runs the version", status.Version)
+	}
+}
+
+// TestFleetStatusIsBounded holds that the status of a configuration of 5,000 clusters in the worst state is below 20 kB.
+func TestFleetStatusIsBounded(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("%04d%s", i, strings.Repeat("n", 59)) } // a ManagedCluster has 63 characters at most
+	h := newFleet(t)
+	for i := range 5000 {
+		a := addOnOf("", on(name(i)), uses("fleet"), says(api.TargetClusterResolved, metav1.ConditionFalse), says(api.DependenciesInstalled, metav1.ConditionFalse),
+			says(api.VersionMigrationEligible, metav1.ConditionFalse), says(api.ValuesResolved, metav1.ConditionFalse), says(api.RemovalHeld, conditionSet))
+		a.Status.Conditions[0].Reason = fmt.Sprintf("%04d%s", i, strings.Repeat("r", 1000))
+		a.Status.ConfigReferences[0].LastAppliedConfig = nil
+		h.enabled(a)
+	}
+	h.mustReconcile("fleet")
+	data, err := json.Marshal(h.config("fleet").Object["status"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", len(data))
+	if len(data) > 20_000 {
+		t.Errorf("the status has %d bytes", len(data))
 	}
 }

@@ -27,6 +27,7 @@ import (
 	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
+	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
 	clusterlistersv1beta2 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta2"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -74,7 +75,7 @@ type fakeHub struct {
 	trusted []string
 	// handedOver tells that the hub has recorded what the next add-on gets.
 	handedOver bool
-	cached     struct{ configs, addOns, definitions, clusters, bindings, sets, foundations, payloads, revisions cache.Indexer }
+	cached     struct{ configs, addOns, definitions, clusters, bindings, sets, foundations, payloads, revisions, decisions cache.Indexer }
 	r          *Reconciler
 	m          *ManifestWork
 }
@@ -142,7 +143,7 @@ func (h *fakeHub) start() {
 	}
 	c := &h.cached
 	c.configs, c.addOns = indexer(target.Indexers()), indexer(cache.Indexers{index.AddonByConfig: index.IndexAddonByConfig})
-	for _, other := range []*cache.Indexer{&c.definitions, &c.clusters, &c.bindings, &c.sets, &c.foundations, &c.payloads, &c.revisions} {
+	for _, other := range []*cache.Indexer{&c.definitions, &c.clusters, &c.bindings, &c.sets, &c.foundations, &c.payloads, &c.revisions, &c.decisions} {
 		*other = indexer(nil)
 	}
 	h.m = &ManifestWork{
@@ -162,7 +163,10 @@ func (h *fakeHub) start() {
 	h.r = &Reconciler{
 		Component: api.Serving, Configs: cache.NewGenericLister(c.configs, api.Serving.Resource().GroupResource()),
 		Finder: h.m.Finder, Deliveries: []Delivery{h.m},
-		Fleet:  &FleetStatus{Component: api.Serving, AddOnsByConfig: c.addOns, Versions: h, Clock: h.clock},
+		Fleet: &FleetStatus{
+			Component: api.Serving, AddOnsByConfig: c.addOns, Versions: h, Clock: h.clock, Foundations: h.m.Foundations,
+			Granter: &revision.Granter{Definitions: h.m.Definitions, Decisions: clusterlistersv1beta1.NewPlacementDecisionLister(c.decisions)},
+		},
 		Status: &StatusWriter{Component: api.Serving, Client: h.configs, Events: h.events, Clock: h.clock},
 	}
 	h.sync()

@@ -19,6 +19,7 @@ import (
 	"open-cluster-management.io/addon-framework/pkg/index"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
@@ -32,6 +33,8 @@ type requestMapper struct {
 	// configs are the resources, with target.Indexers. addOns are the ManagedClusterAddOns, with addon-framework's index; nil for
 	// a LocalHub.
 	configs, addOns cache.Indexer
+	// definitions are the ClusterManagementAddOns; nil for a LocalHub.
+	definitions addonlisters.ClusterManagementAddOnLister
 }
 
 func newRequestMapper(c hub.Configuration) *requestMapper {
@@ -55,11 +58,28 @@ func (m *requestMapper) requestsForAddOn(ctx context.Context, o client.Object) [
 	if !ok || addOn.Name != m.component.AddOnName() {
 		return nil
 	}
-	out := m.requestsForClusterName(ctx, addOn.Namespace)
+	out := append(m.requestsForClusterName(ctx, addOn.Namespace), m.requestsForUnassigned(addOn)...)
 	for _, find := range []func(*addonv1beta1.ManagedClusterAddOn) (types.NamespacedName, bool){revision.ConfigOf, target.ConfiguredBy} {
 		if name, ok := find(addOn); ok {
 			out = append(out, reconcile.Request{NamespacedName: name})
 		}
+	}
+	return out
+}
+
+// requestsForUnassigned returns the resources of the ClusterManagementAddOn, whose counts have an add-on that waits for its first
+// configuration.
+func (m *requestMapper) requestsForUnassigned(addOn *addonv1beta1.ManagedClusterAddOn) []reconcile.Request {
+	if _, assigned := revision.ConfigOf(addOn); assigned || m.definitions == nil {
+		return nil
+	}
+	definition, err := m.definitions.Get(addOn.Name)
+	if err != nil {
+		return nil // an event of the ClusterManagementAddOn requests all resources
+	}
+	var out []reconcile.Request
+	for _, name := range revision.ConfigsOfDefinition(definition) {
+		out = append(out, reconcile.Request{NamespacedName: name})
 	}
 	return out
 }

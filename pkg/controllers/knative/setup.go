@@ -27,7 +27,7 @@ const workers = maxDirectPasses + 10
 // deliveries. providers gets an event when the file of access providers has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub, requests *RequestSource, providers <-chan event.GenericEvent) error {
 	m := newRequestMapper(h.Configuration(r.Component))
-	m.addOns = h.ManagedClusterAddOns().Informer().GetIndexer()
+	m.addOns, m.definitions = h.ManagedClusterAddOns().Informer().GetIndexer(), h.ClusterManagementAddOns().Lister()
 	created := predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}

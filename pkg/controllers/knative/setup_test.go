@@ -37,7 +37,28 @@ func named(requests []reconcile.Request) []string {
 }
 
 func (h *fakeHub) requestMapper() *requestMapper {
-	return &requestMapper{component: api.Serving, configs: h.cached.configs, addOns: h.cached.addOns}
+	return &requestMapper{component: api.Serving, configs: h.cached.configs, addOns: h.cached.addOns, definitions: h.m.Definitions}
+}
+
+// TestUnassignedAddOnRequestsConfigurations holds that an add-on that waits for its first configuration is counted at once.
+func TestUnassignedAddOnRequestsConfigurations(t *testing.T) {
+	h := newHub(t, serving("fleet", 100, refersToNothing))
+	h.definition = &addonv1beta1.ClusterManagementAddOn{
+		ObjectMeta: metav1.ObjectMeta{Name: api.Serving.AddOnName()}, Spec: addonv1beta1.ClusterManagementAddOnSpec{DefaultConfigs: defaultConfig("fleet")},
+	}
+	h.sync()
+	for name, tc := range map[string]struct {
+		addOn *addonv1beta1.ManagedClusterAddOn
+		want  []string
+	}{
+		"without a configuration":           {addOnOf("", on("c9")), []string{"fleet"}},
+		"with another configuration":        {addOnOf("", on("c9"), uses("other")), []string{"other"}},
+		"with the configuration of the hub": {addOnOf("", on("c9"), uses("fleet")), []string{"fleet"}},
+	} {
+		if diff := cmp.Diff(tc.want, named(h.requestMapper().requestsForAddOn(t.Context(), tc.addOn))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 }
 
 // TestRequests holds which resources are enqueued when an object changes.

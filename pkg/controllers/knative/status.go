@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -34,6 +36,8 @@ type resourceStatus struct {
 	Version            string             `json:"version,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 	Annotations        map[string]string  `json:"annotations,omitempty"`
+	// Rollout has the counts of a resource that configures many clusters; nil for any other resource.
+	Rollout *fleetv1alpha1.RolloutStatus `json:"rollout,omitempty"`
 }
 
 // conditionTypes lists every type of condition that this manager, or an earlier version, writes into a resource. A type that is not in
@@ -166,6 +170,7 @@ func setTransitionTimes(conditions, last []metav1.Condition, now metav1.Time) {
 // order of conditions has no meaning.
 func (s resourceStatus) equalsIgnoringTimes(b resourceStatus) bool {
 	return s.ObservedGeneration == b.ObservedGeneration && s.Version == b.Version && maps.Equal(s.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(s.Rollout, b.Rollout) &&
 		len(s.Conditions) == len(b.Conditions) &&
 		!slices.ContainsFunc(s.Conditions, func(x metav1.Condition) bool {
 			y := apimeta.FindStatusCondition(b.Conditions, x.Type)
@@ -190,6 +195,7 @@ func transitionEvents(last, now []metav1.Condition) []transitionEvent {
 			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Message})
 		case c.Status == metav1.ConditionFalse && c.Type == api.RenderingCurrent: // a cluster that waits for its turn is no fault
 			out = append(out, transitionEvent{corev1.EventTypeNormal, c.Reason, c.Message})
+		case c.Type == api.RolledOut && c.Status == metav1.ConditionFalse && c.Reason != api.ReasonClustersFailed: // another condition tells, or nothing failed
 		case c.Status == metav1.ConditionFalse && c.Type != api.Ready: // Ready repeats another condition
 			out = append(out, transitionEvent{corev1.EventTypeWarning, c.Reason, c.Type + " is False: " + c.Message})
 		case c.Status == metav1.ConditionTrue && (c.Type == api.Ready || before != nil && before.Status == metav1.ConditionFalse):

@@ -82,13 +82,16 @@ func (s *scope) awaitedReport(in addon.DeliveryInput, decision addon.DeliveryDec
 	return ""
 }
 
-// listRefusals lists the objects that the agent could not apply. The probe may look for objects of kinds that the cluster lacks.
-func (s *scope) listRefusals() []string {
+// listRefusals lists the objects that the agent could not apply.
+func (s *scope) listRefusals() []string { return manifestwork.Refusals(s.deliveredWorks()...) }
+
+// deliveredWorks returns the works that deliver. The probe may look for objects of kinds that the cluster lacks.
+func (s *scope) deliveredWorks() []*workv1.ManifestWork {
 	works := slices.Clone(s.payloads)
 	if !manifestwork.IsProbe(s.foundation) {
 		works = append(works, s.foundation)
 	}
-	return manifestwork.Refusals(works...)
+	return works
 }
 
 // hasReportedPayloads reports whether the agent has reported on every payload, and a payload exists.

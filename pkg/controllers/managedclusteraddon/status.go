@@ -52,7 +52,7 @@ func (r *Reconciler) reportDelivery(ctx context.Context, s *scope, in addon.Deli
 	}
 	for _, c := range []*metav1.Condition{
 		available, determineManifestApplied(s, in, decision), determineDegraded(s, fault), determineValuesResolved(s, fault),
-		determineRendering(s, in, decision),
+		determineDependencies(s), determineRendering(s, in, decision),
 	} {
 		if c != nil {
 			conditions = append(conditions, *c)
@@ -159,6 +159,26 @@ func determineValuesResolved(s *scope, fault *render.Error) *metav1.Condition {
 		return &metav1.Condition{
 			Type: api.ValuesResolved, Status: metav1.ConditionTrue, Reason: api.ReasonValuesFound,
 			Message: "the cluster has every value that its configuration uses",
+		}
+	default:
+		return nil
+	}
+}
+
+// determineDependencies returns the condition about the kinds that Knative needs besides its own kinds; nil leaves the condition
+// unchanged. An add-on whose cluster always knew every kind never gets the condition.
+func determineDependencies(s *scope) *metav1.Condition {
+	unserved := manifestwork.UnservedObjects(s.deliveredWorks()...)
+	switch {
+	case len(unserved) > 0:
+		return &metav1.Condition{
+			Type: api.DependenciesInstalled, Status: metav1.ConditionFalse, Reason: api.ReasonKindMissing,
+			Message: "the cluster does not know the kind of: " + message.ListClauses(unserved, maxRefusals) + "; install what brings it",
+		}
+	case s.hasReportedPayloads() && apimeta.FindStatusCondition(s.addon.Status.Conditions, api.DependenciesInstalled) != nil:
+		return &metav1.Condition{
+			Type: api.DependenciesInstalled, Status: metav1.ConditionTrue, Reason: api.ReasonNothingMissing,
+			Message: "the cluster knows every kind that Knative needs",
 		}
 	default:
 		return nil

@@ -49,6 +49,50 @@ func TestDetermineValuesResolved(t *testing.T) {
 	}
 }
 
+// TestDetermineDependencies holds that the condition names objects of kinds that the cluster does not know, and exists only after a kind
+// was missing.
+func TestDetermineDependencies(t *testing.T) {
+	noKind := func(w *workv1.ManifestWork) {
+		refuses(w, "Gateway", "knative-serving", "ingress", `no matches for kind "Gateway" in version "networking.istio.io/v1"`)
+	}
+	forbidden := func(w *workv1.ManifestWork) {
+		refuses(w, "ConfigMap", "knative-serving", "config-defaults", "forbidden")
+	}
+	for name, tc := range map[string]struct {
+		had        bool
+		payload    func(*workv1.ManifestWork)
+		foundation func(*workv1.ManifestWork)
+		want       string
+	}{
+		"never missing":                 {},
+		"missing":                       {payload: noKind, want: "False KindMissing the cluster does not know the kind of: Gateway knative-serving/ingress; install what brings it"},
+		"missing in the foundation":     {foundation: noKind, want: "False KindMissing the cluster does not know the kind of: Gateway knative-serving/ingress; install what brings it"},
+		"found":                         {had: true, want: "True NothingMissing the cluster knows every kind that Knative needs"},
+		"an object that is refused":     {payload: forbidden},
+		"a report on an old generation": {payload: func(w *workv1.ManifestWork) { noKind(w); w.Generation++ }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := delivered(t, 1)
+			for i, change := range []func(*workv1.ManifestWork){tc.foundation, tc.payload} {
+				if change != nil {
+					change(h.works[i])
+				}
+			}
+			s := &scope{addon: h.addOn, foundation: h.works[0], payloads: h.works[1:2]}
+			if tc.had {
+				s.addon.Status.Conditions = []metav1.Condition{{Type: api.DependenciesInstalled, Status: metav1.ConditionFalse}}
+			}
+			got := ""
+			if c := determineDependencies(s); c != nil {
+				got = string(c.Status) + " " + c.Reason + " " + c.Message
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 const (
 	activatorManifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"activator","namespace":"knative-serving"},"spec":{"replicas":1}}`
 	webhookManifest   = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"webhook","namespace":"knative-serving"},"spec":{"replicas":1}}`

@@ -34,6 +34,24 @@ func Refusals(works ...*workv1.ManifestWork) []string {
 	return slices.Compact(out)
 }
 
+// UnservedObjects lists the objects of the works that the agent could not apply because the cluster does not know their kinds, sorted.
+// Reports about an earlier generation of a work do not count.
+func UnservedObjects(works ...*workv1.ManifestWork) []string {
+	var out []string
+	for _, w := range works {
+		if w == nil || !observedBy(w, workv1.WorkApplied) {
+			continue
+		}
+		for _, f := range listFailures(w) {
+			if f.KindMissing {
+				out = append(out, message.OneLine(f.Object, maxRefusal))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // refusalOf names an object that the agent could not apply, with the cause; refused is false for any other object.
 func refusalOf(m workv1.ManifestCondition) (text string, refused bool) {
 	c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)

@@ -10,6 +10,10 @@ const (
 	RolledOut = "RolledOut"
 	// TargetClusterResolved is False when selected clusters are unknown or unavailable, or belong to another owner.
 	TargetClusterResolved = "TargetClusterResolved"
+	// VersionMigrationEligible is False when a child reports the condition as False. The condition exists only with selected clusters.
+	VersionMigrationEligible = "VersionMigrationEligible"
+	// DependenciesInstalled is False when a child reports the condition as False. The condition exists only with selected clusters.
+	DependenciesInstalled = "DependenciesInstalled"
 	// RemovalHeld is True while children of clusters that are no longer selected stay.
 	RemovalHeld = "RemovalHeld"
 )
@@ -35,6 +39,8 @@ const (
 	ReasonChildRefused = "ChildRefused"
 	// ReasonInvalidSpec means that a template, the selector or the rollout strategy cannot be used.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonPaused means that annotation paused keeps the children, and so the clusters, as they are.
+	ReasonPaused = "Paused"
 	// ReasonNothingSelected means that no cluster is selected.
 	ReasonNothingSelected = "NothingSelected"
 
@@ -44,6 +50,15 @@ const (
 	ReasonPlacementNotFound = "PlacementNotFound"
 	// ReasonKindNotServed means that the hub does not serve ClusterProfiles, or no PlacementDecisions of SIG Multicluster.
 	ReasonKindNotServed = "KindNotServed"
+
+	// ReasonEligible means that no child reports VersionMigrationEligible as False.
+	ReasonEligible = "Eligible"
+	// ReasonNotEligible means that clusters cannot go to the version in one step.
+	ReasonNotEligible = "VersionMigrationNotEligible"
+	// ReasonNothingMissing means that no child reports DependenciesInstalled as False.
+	ReasonNothingMissing = "NothingMissing"
+	// ReasonKindMissing means that clusters do not know a kind that Knative needs.
+	ReasonKindMissing = "KindMissing"
 
 	// ReasonMassRemoval means that more removals wait than maxRemoval permits.
 	ReasonMassRemoval = "MassRemoval"
@@ -80,13 +95,15 @@ func Reasons() map[string][]string {
 	return map[string][]string{
 		Ready: {
 			ReasonReady, ReasonClustersNotReady, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved,
-			ReasonChildRefused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonChildRefused, ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
 		RolledOut: {
 			ReasonRolledOut, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved, ReasonChildRefused,
-			ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
 		},
-		TargetClusterResolved: {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
-		RemovalHeld:           {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling},
+		TargetClusterResolved:    {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
+		VersionMigrationEligible: {ReasonEligible, ReasonNotEligible},
+		DependenciesInstalled:    {ReasonNothingMissing, ReasonKindMissing},
+		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling, ReasonPaused},
 	}
 }

@@ -160,7 +160,8 @@ type KnativeFleetStatus struct {
 	Removals []Removals `json:"removals,omitempty"`
 }
 
-// RolloutStatus counts the selected clusters.
+// RolloutStatus counts the selected clusters. The status of a KnativeServing or KnativeEventing that configures many clusters has the
+// same fields.
 type RolloutStatus struct {
 	// Revision is the hash of the templates.
 	// +optional
@@ -173,8 +174,23 @@ type RolloutStatus struct {
 	Ready int32 `json:"ready"`
 	// Failed is the number of clusters that count as failures of the revision.
 	Failed int32 `json:"failed"`
+	// Held is the number of clusters that are no longer selected, and that keep their installation because the removal waits.
+	// +optional
+	Held int32 `json:"held,omitempty"`
 	// Unresolved is the number of clusters that are unknown or unavailable, or whose child belongs to another owner.
 	Unresolved int32 `json:"unresolved"`
+	// UnresolvedReasons are the reasons of the unresolved clusters, the most frequent first. The last of ten reasons stands for all
+	// others.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	UnresolvedReasons []ReasonCount `json:"unresolvedReasons,omitempty"`
+	// Versions are the versions that run on the selected clusters, the most frequent first. The last of ten versions stands for all
+	// others.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	Versions []VersionCount `json:"versions,omitempty"`
 	// Clusters are the ten clusters that are furthest from Ready, the worst first.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
@@ -192,6 +208,27 @@ type ClusterReport struct {
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 }
+
+// ReasonCount is the number of clusters with a reason.
+type ReasonCount struct {
+	// Reason is the reason of a condition, or Others.
+	Reason string `json:"reason"`
+	// Clusters is the number of clusters with the reason.
+	Clusters int32 `json:"clusters"`
+}
+
+// VersionCount is the number of clusters with a version.
+type VersionCount struct {
+	// Component is knative-serving or knative-eventing.
+	Component string `json:"component"`
+	// Version is a version of the component, or Others.
+	Version string `json:"version"`
+	// Clusters is the number of clusters that run the version.
+	Clusters int32 `json:"clusters"`
+}
+
+// Others is the reason or version in a bounded list that stands for all reasons or versions without an entry of their own.
+const Others = "Others"
 
 // Removals counts deleted children of one minute.
 type Removals struct {

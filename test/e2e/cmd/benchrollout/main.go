@@ -4,7 +4,9 @@
 // managed clusters are ManagedClusters without nodes, and the command plays their work agents. The command installs Serving and Eventing by
 // Placements, edits one line of the configuration, and counts the writes at rest. For comparison with the edit, one client writes the same
 // works without a manager, and another client writes the whole installation as one work. The command prints a table, and ends with an
-// error when the fleet misses a goal. Flag -parts selects further parts: a restart of the manager, and clusters that become unreachable.
+// error when the fleet misses a goal. On another hub, the command compares an edit of one KnativeFleet, with as many clusters without a
+// work agent that run in memory, with the same edit of each KnativeServing. Flag -parts selects further parts: a restart of the manager,
+// and clusters that become unreachable.
 // Compare only figures of the same run; times depend on the machine.
 package main
 
@@ -25,21 +27,22 @@ import (
 
 // options are the flags.
 type options struct {
-	clusters, rounds int
-	components       []api.Component
-	parts, compare   []string
+	clusters, spokes, rounds int
+	components               []api.Component
+	parts, compare           []string
 	// rest is how long nothing happens while writes are counted.
 	rest time.Duration
 	// profiles is the directory for the manager's profiles; empty means that no profile is taken.
 	profiles string
 }
 
-// Parts of the benchmark, which come after the installation.
+// Parts of the benchmark, which come after the installation. partFleet has a hub of its own.
 const (
 	partEdit      = "edit"
 	partRest      = "rest"
 	partRestart   = "restart"
 	partPartition = "partition"
+	partFleet     = "fleet"
 )
 
 func main() {
@@ -58,17 +61,19 @@ func main() {
 
 func parse() (options, error) {
 	var opts options
-	parts := flag.String("parts", partEdit+","+partRest,
-		"what is measured after the installation: an edit, what is written at rest, a restart of the manager, a partition of 30 % of the clusters")
+	parts := flag.String("parts", partEdit+","+partRest+","+partFleet,
+		"what is measured after the installation: an edit, what is written at rest, a restart of the manager, a partition of 30 % of the clusters, "+
+			"and on a hub of its own, an edit of a KnativeFleet of managed clusters and clusters without a work agent")
 	components := flag.String("components", string(api.Serving)+","+string(api.Eventing), "which components are installed; an edit needs knative-serving")
 	compare := flag.String("compare", "same,serving,whole", "with which works of a bare client an edit is compared")
 	flag.StringVar(&opts.profiles, "profiles", "", "directory for profiles of the manager's heap, at rest, and of the manager's CPU, during an edit")
 	flag.IntVar(&opts.clusters, "clusters", 200, "how many managed clusters are played")
+	flag.IntVar(&opts.spokes, "spokes", 200, "how many clusters without a work agent run in memory beside the managed clusters of part fleet")
 	flag.IntVar(&opts.rounds, "rounds", 3, "how often everything is edited; the medians count")
 	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted")
 	flag.Parse()
-	if opts.clusters < 1 || opts.rounds < 1 {
-		return opts, errors.New("-clusters and -rounds have to be above 0")
+	if opts.clusters < 1 || opts.spokes < 1 || opts.rounds < 1 {
+		return opts, errors.New("-clusters, -spokes and -rounds have to be above 0")
 	}
 	return opts, opts.choose(*parts, *components, *compare)
 }
@@ -81,7 +86,7 @@ func (o *options) choose(parts, components, compare string) error {
 	}
 	var names []string
 	var errs [3]error
-	o.parts, errs[0] = split(parts, "part", []string{partEdit, partRest, partRestart, partPartition})
+	o.parts, errs[0] = split(parts, "part", []string{partEdit, partRest, partRestart, partPartition, partFleet})
 	names, errs[1] = split(components, "component", []string{string(api.Serving), string(api.Eventing)})
 	o.compare, errs[2] = split(compare, "comparison", sets)
 	for _, name := range names {
@@ -107,18 +112,33 @@ func split(list, what string, known []string) ([]string, error) {
 	return out, nil
 }
 
-func run(ctx context.Context, opts options) (err error) {
+func run(ctx context.Context, opts options) error {
+	var rows []row
+	var errs [2]error
+	if !slices.Equal(opts.parts, []string{partFleet}) {
+		rows, errs[0] = managed(ctx, opts)
+	}
+	if opts.has(partFleet) && errs[0] == nil {
+		var more []row
+		more, errs[1] = mixed(ctx, opts)
+		rows = append(rows, more...)
+	}
+	return errors.Join(errors.Join(errs[:]...), report(os.Stdout, rows))
+}
+
+// managed measures a fleet of managed clusters that Placements select.
+func managed(ctx context.Context, opts options) (rows []row, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f, err := newFleet(ctx, opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		cancel() // the played agents end before the lab
 		err = f.end(err)
 	}()
-	rows, err := f.install(ctx)
+	rows, err = f.install(ctx)
 	for _, part := range []func(context.Context) ([]row, error){f.edits, f.rests, f.restarts, f.partitions} {
 		if err != nil {
 			break
@@ -127,7 +147,7 @@ func run(ctx context.Context, opts options) (err error) {
 		more, err = part(ctx)
 		rows = append(rows, more...)
 	}
-	return errors.Join(err, f.agents.LastError(), report(os.Stdout, rows))
+	return rows, errors.Join(err, f.agents.LastError())
 }
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }

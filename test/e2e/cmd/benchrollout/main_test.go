@@ -5,6 +5,9 @@ package main
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -15,7 +18,7 @@ func TestChoose(t *testing.T) {
 		parts, components, compare string
 		invalid                    bool
 	}{
-		"all":                     {parts: "edit,rest,restart,partition", components: "knative-serving,knative-eventing", compare: "same,serving,whole"},
+		"all":                     {parts: "edit,rest,restart,partition,fleet", components: "knative-serving,knative-eventing", compare: "same,serving,whole"},
 		"nothing":                 {components: "knative-eventing"},
 		"an unknown part":         {parts: "edit,pause", components: "knative-serving", invalid: true},
 		"an unknown component":    {components: "knative-functions", invalid: true},
@@ -47,5 +50,52 @@ func TestPerCluster(t *testing.T) {
 	}}
 	if got, want := u.perCluster(ourAccount, 10), "create events 0.10, patch manifestworks 2.50"; got != want {
 		t.Errorf("the writes for each cluster are %q, want %q", got, want)
+	}
+}
+
+func TestMixedRows(t *testing.T) {
+	m := &mixedFleet{fleet: &fleet{opts: options{clusters: 1, spokes: 1}, clusters: []string{"cluster001", "spoke001"}}}
+	edits := func(updated, cpu time.Duration) []mixedEdit {
+		return []mixedEdit{{updated: updated, cpu: cpu}, {updated: time.Hour, cpu: time.Hour}, {}} // the median counts
+	}
+	for name, tc := range map[string]struct {
+		one    []mixedEdit
+		missed []string
+	}{
+		"both goals are reached": {one: edits(13*time.Second, 26*time.Second)},
+		"the time is missed":     {one: edits(14*time.Second, 26*time.Second), missed: []string{"edit of the same line of one KnativeFleet: last cluster updated"}},
+		"the CPU is missed":      {one: edits(13*time.Second, 27*time.Second), missed: []string{"... the manager's CPU for each cluster"}},
+	} {
+		var missed []string
+		for _, r := range m.mixedRows(time.Second, edits(10*time.Second, 20*time.Second), tc.one) {
+			if r.missed {
+				missed = append(missed, r.what)
+			}
+		}
+		if !slices.Equal(missed, tc.missed) {
+			t.Errorf("%s: missed are %q", name, missed)
+		}
+	}
+}
+
+func TestIsReady(t *testing.T) {
+	ready := func(generation, observed int64, status string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"generation": generation},
+			"status":   map[string]any{"observedGeneration": observed, "conditions": []any{map[string]any{"type": "Ready", "status": status}}},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		want   bool
+	}{
+		"Ready":                          {ready(2, 2, "True"), true},
+		"Ready at an earlier generation": {ready(2, 1, "True"), false},
+		"not Ready":                      {ready(2, 2, "False"), false},
+		"no status":                      {&unstructured.Unstructured{Object: map[string]any{}}, false},
+	} {
+		if got := isReady(tc.object); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
 	}
 }

@@ -1,0 +1,58 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package configuration
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/revision"
+)
+
+// NewFleets returns the history of the templates of the hub's KnativeFleets. The controller of KnativeFleets calls Record; no events
+// lead to a record.
+func NewFleets(h *hub.Hub) *Recorder {
+	return &Recorder{
+		Kind: revision.Fleet{}, Revisions: h.ControllerRevisions().Informer().GetIndexer(), References: h.NewReferences(), RevisionClient: h.Clients.Kube,
+	}
+}
+
+// Record makes the spec of the resource the newest of its history, and prunes the history. The error is revision.ErrTooLarge for a spec
+// that no revision can hold.
+func (r *Recorder) Record(ctx context.Context, config *unstructured.Unstructured) error {
+	if err := r.recordSpec(ctx, config); err != nil {
+		return err
+	}
+	return r.pruneRevisions(ctx, config)
+}
+
+// MarkCompleted records that a cluster has run the spec of the resource, unless another cluster did before. A spec that is not in the cache
+// yet is not marked, and marked reports so.
+func (r *Recorder) MarkCompleted(ctx context.Context, config *unstructured.Unstructured, cluster string) (marked bool, err error) {
+	hash, err := revision.Hash(config)
+	if err != nil {
+		return false, err
+	}
+	o, exists, err := r.Revisions.GetByKey(config.GetNamespace() + "/" + revision.Name(r.Kind, config.GetName(), hash))
+	recorded, isRevision := o.(*appsv1.ControllerRevision)
+	if err != nil || !exists || !isRevision || revision.HashOf(recorded) != hash {
+		return false, err
+	}
+	if recorded.Annotations[api.CompletedAnnotation] != "" {
+		return true, nil
+	}
+	changed := recorded.DeepCopy()
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, api.CompletedAnnotation, cluster)
+	_, err = r.RevisionClient.AppsV1().ControllerRevisions(changed.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("cannot update ControllerRevision \"%s/%s\": %w", changed.Namespace, changed.Name, err)
+	}
+	return err == nil, nil
+}

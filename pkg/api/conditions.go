@@ -49,6 +49,11 @@ const SettingsEffective = "SettingsEffective"
 // absent until a cluster had to wait once, and Ready does not depend on the condition: the cluster runs its spec.
 const RenderingCurrent = "RenderingCurrent"
 
+// Verified is a condition of a KnativeServing or ManagedClusterAddOn whose installation is verified: True when the Service of the
+// verification was Ready on the cluster with the present installation. The condition is absent until a verification was requested once.
+// Ready depends on the condition.
+const Verified = "Verified"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
 // order of importance.
 func ConditionTypes() []string {
@@ -57,10 +62,10 @@ func ConditionTypes() []string {
 	}
 }
 
-// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing on which Ready does not depend, and that are absent
-// at first. A ManagedClusterAddOn has RenderingCurrent too.
+// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing that are absent at first. Of these conditions, Ready
+// depends on Verified alone. A ManagedClusterAddOn has Verified and RenderingCurrent too.
 func OptionalConditionTypes() []string {
-	return []string{AnnotationsPermitted, SettingsEffective, RenderingCurrent}
+	return []string{Verified, AnnotationsPermitted, SettingsEffective, RenderingCurrent}
 }
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.

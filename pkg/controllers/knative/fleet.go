@@ -114,6 +114,9 @@ func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, spec
 	case !revision.Completed(addOn, specHash):
 		out.Outdated = append(out.Outdated, cluster)
 	}
+	if apimeta.IsStatusConditionFalse(conditions, api.Verified) {
+		out.Unverified = append(out.Unverified, cluster)
+	}
 	if apimeta.IsStatusConditionTrue(conditions, api.RemovalHeld) {
 		out.Held = append(out.Held, cluster)
 	}

@@ -45,7 +45,7 @@ func (a *Anchor) Installed() render.Installed {
 	return render.Installed{
 		Delivered: a.Annotations[api.VersionAnnotation], Running: a.Annotations[api.RunningVersionAnnotation],
 		Revision: a.Annotations[api.SpecHashAnnotation], Rendering: a.Annotations[api.DeliveredRenderingAnnotation],
-		Inputs: a.Annotations[api.RenderingInputsAnnotation],
+		Inputs: a.Annotations[api.RenderingInputsAnnotation], Verified: a.Annotations[api.VerifiedRenderingAnnotation],
 	}
 }
 
@@ -89,6 +89,10 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 		if value != "" {
 			m.Annotations[key] = value
 		}
+	}
+	m.Annotations[api.VerifiedRenderingAnnotation] = installed.Verified
+	if installed.Verified == "" { // another rendering is not verified
+		delete(m.Annotations, api.VerifiedRenderingAnnotation)
 	}
 	return nil
 }

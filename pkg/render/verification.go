@@ -23,10 +23,10 @@ const VerificationImage = "ghcr.io/knative/helloworld-go:latest"
 type Verification struct {
 	// Keep reports whether the Service stays on the cluster after the verification has succeeded.
 	Keep bool
-
-	namespace   string
-	image       string
-	pullSecrets []corev1.LocalObjectReference
+	// Namespace is the install namespace, Image the image of the Service, and PullSecrets are the Secrets of the image.
+	Namespace   string
+	Image       string
+	PullSecrets []corev1.LocalObjectReference
 }
 
 // verificationModes returns the values of api.VerificationAnnotation.
@@ -73,8 +73,8 @@ func newVerification(i *Install, mode string) *Verification {
 	}
 	registry := i.componentSpec().GetRegistry()
 	return &Verification{
-		Keep: mode == api.VerificationKeptService, namespace: i.target,
-		image: replacedImage(registry, i.deployment.mirrorOf(VerificationImage)), pullSecrets: registry.ImagePullSecrets,
+		Keep: mode == api.VerificationKeptService, Namespace: i.target,
+		Image: replacedImage(registry, i.deployment.mirrorOf(VerificationImage)), PullSecrets: registry.ImagePullSecrets,
 	}
 }
 
@@ -95,7 +95,7 @@ func replacedImage(registry *base.Registry, image string) string {
 // whatever the autoscaler's defaults are, and needs no permission on the cluster.
 func (v *Verification) Service(rendering string) (Object, error) {
 	pod := map[string]any{"containers": []any{map[string]any{
-		"name": api.VerificationServiceName, "image": v.image,
+		"name": api.VerificationServiceName, "image": v.Image,
 		"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}},
 		"securityContext": map[string]any{
 			"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}},
@@ -103,7 +103,7 @@ func (v *Verification) Service(rendering string) (Object, error) {
 		},
 	}}}
 	var secrets []any
-	for _, s := range v.pullSecrets {
+	for _, s := range v.PullSecrets {
 		secrets = append(secrets, map[string]any{"name": s.Name})
 	}
 	if len(secrets) > 0 {
@@ -112,7 +112,7 @@ func (v *Verification) Service(rendering string) (Object, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "serving.knative.dev/v1", "kind": "Service",
 		"metadata": map[string]any{
-			"namespace": v.namespace, "name": api.VerificationServiceName, "labels": map[string]any{"networking.knative.dev/visibility": "cluster-local"},
+			"namespace": v.Namespace, "name": api.VerificationServiceName, "labels": map[string]any{"networking.knative.dev/visibility": "cluster-local"},
 		},
 		"spec": map[string]any{"template": map[string]any{
 			"metadata": map[string]any{"annotations": map[string]any{
@@ -135,5 +135,5 @@ func VerificationResource() schema.GroupVersionResource {
 
 // ID returns the identity of the Service of a verification.
 func (v *Verification) ID() ObjectID {
-	return ObjectID{Group: "serving.knative.dev", Kind: "Service", Namespace: v.namespace, Name: api.VerificationServiceName}
+	return ObjectID{Group: "serving.knative.dev", Kind: "Service", Namespace: v.Namespace, Name: api.VerificationServiceName}
 }

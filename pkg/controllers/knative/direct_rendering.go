@@ -156,7 +156,9 @@ func (d *Direct) describeUnreachableRendering(config *unstructured.Unstructured,
 }
 
 // isVerified reports whether no verification is requested, or the verification has succeeded.
-func isVerified(in *status.Installation) bool { return in.Verification == nil || in.Verification.Verified }
+func isVerified(in *status.Installation) bool {
+	return in.Verification == nil || in.Verification.Verified
+}
 
 // runsBundle reports whether the cluster has every object of the bundle, and every workload runs.
 func runsBundle(in *status.Installation) bool {

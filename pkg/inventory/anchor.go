@@ -85,13 +85,13 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 	for key, value := range map[string]string{
 		api.RunningVersionAnnotation: installed.Running, api.SpecHashAnnotation: installed.Revision,
 		api.DeliveredRenderingAnnotation: installed.Rendering, api.RenderingInputsAnnotation: installed.Inputs,
+		api.VerifiedRenderingAnnotation: installed.Verified,
 	} {
 		if value != "" {
 			m.Annotations[key] = value
 		}
 	}
-	m.Annotations[api.VerifiedRenderingAnnotation] = installed.Verified
-	if installed.Verified == "" { // another rendering is not verified
+	if installed.Verified == "" { // the cluster gets another rendering
 		delete(m.Annotations, api.VerifiedRenderingAnnotation)
 	}
 	return nil

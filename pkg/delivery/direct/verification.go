@@ -21,7 +21,7 @@ import (
 
 // verification is the step of a verification that a pass takes. docs/design/0022-verification.md has the reasons.
 type verification struct {
-	// bundle is the bundle to apply: with the Service while the verification runs or the Service is kept.
+	// bundle is the bundle to apply: with the Service while the verification runs.
 	bundle *render.Bundle
 	// record names the rendering whose verification has succeeded, for the anchor; empty before.
 	record string
@@ -30,7 +30,7 @@ type verification struct {
 }
 
 // planVerification determines the step of the verification of a bundle from the anchor and the cached objects. The Service joins the bundle
-// when the cluster runs the bundle, and leaves when the Service was Ready, unless the Service is kept.
+// when the cluster runs the bundle, and leaves when the Service was Ready. A kept Service stays outside of the bundle.
 func (i *Installation) planVerification(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) (verification, error) {
 	rendering, out := b.RenderingName(), verification{bundle: b}
 	isRecorded := a.Installed().Verified == rendering
@@ -46,20 +46,19 @@ func (i *Installation) planVerification(b *render.Bundle, a *inventory.Anchor, s
 	}
 	it := newDesiredObject(service, b.Component, a.UID)
 	item := a.Items[it.id]
-	isApplied := item.Digest == it.digest
-	out.state = &delivery.Verification{Rendering: rendering, Runs: isRecorded || isApplied || i.runsBundle(b, a, seen)}
-	if s, known := seen.Find(item.Place(), it.id.Name, i.writtenVersions[it.id]); known && s != nil && s.DeletionTimestamp == nil && isApplied {
+	hasBegun := isRecorded || item.Digest == it.digest
+	out.state = &delivery.Verification{Rendering: rendering, Runs: hasBegun || i.runsBundle(b, a, seen)}
+	if s, known := seen.Find(item.Place(), it.id.Name, i.writtenVersions[it.id]); known && s != nil && s.DeletionTimestamp == nil {
 		out.state.Service = s.Service
 	}
 	if f := i.failedObjects[it.id]; f != nil {
 		out.state.Refusal = f.Cause
 	}
 	out.state.Verified = isRecorded || out.state.Service.IsReady(rendering)
-	isWanted := out.state.Runs
-	if out.state.Verified {
-		out.record, isWanted = rendering, b.Verification.Keep && item.Name != ""
-	}
-	if isWanted {
+	switch {
+	case out.state.Verified:
+		out.record = rendering
+	case out.state.Runs:
 		out.bundle = withObject(b, service)
 	}
 	return out, nil
@@ -97,7 +96,7 @@ func (i *Installation) observeVerification(out *Outcome, b *render.Bundle, a *in
 	return nil
 }
 
-// isKeptService reports whether an object is the Service of an earlier verification, which stays until the next verification.
+// isKeptService reports whether an object is the Service of an earlier verification, which stays as it is until the next verification.
 func isKeptService(b *render.Bundle, id render.ObjectID) bool {
 	return b.Verification != nil && b.Verification.Keep && b.Verification.ID() == id
 }

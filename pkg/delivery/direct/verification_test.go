@@ -4,6 +4,7 @@ package direct
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,10 @@ func TestPausedVerification(t *testing.T) {
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("a paused pass asks for %q", asked)
 	}
+	s.settle(t, b)
+	if out, err = s.Sync(t.Context(), b, SyncOptions{Paused: true}); err != nil || out.Pending {
+		t.Errorf("a pass that is paused during the verification has changes to apply: %t (%v)", out.Pending, err)
+	}
 }
 
 // TestVerificationWithoutRequest holds that a Service goes when the request for the verification goes.
@@ -215,13 +220,11 @@ func TestVerificationWithoutRequest(t *testing.T) {
 // and continues where Knative's controllers do not run.
 func TestVerificationLeavesFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
-		end  func(*site)
-		want metav1.DeletionPropagation
+		end   func(*site)
+		again bool
 	}{
-		"Knative's controllers run": {end: func(s *site) { s.lose(servicePath) }, want: metav1.DeletePropagationForeground},
-		"Knative's controllers do not run": {
-			end: func(s *site) { s.clock.SetTime(s.clock.Now().Add(longestStop)) }, want: metav1.DeletePropagationBackground,
-		},
+		"Knative's controllers run":        {end: func(s *site) { s.lose(servicePath) }},
+		"Knative's controllers do not run": {end: func(s *site) { s.clock.SetTime(s.clock.Now().Add(longestStop)) }, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
@@ -245,16 +248,15 @@ func TestVerificationLeavesFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			if scaled := s.find(activatorPath); scaled != nil {
-				if replicas, _, _ := unstructured.NestedInt64(scaled.Object, "spec", "replicas"); replicas != 0 {
-					t.Errorf("the workloads have %d replicas after the end of the Service", replicas)
+				if replicas, _, _ := unstructured.NestedFieldNoCopy(scaled.Object, "spec", "replicas"); fmt.Sprint(replicas) != "0" {
+					t.Errorf("the workloads have %v replicas after the end of the Service", replicas)
 				}
 			}
-			policies := []metav1.DeletionPropagation{}
-			for _, d := range s.deletes {
-				policies = append(policies, *d.PropagationPolicy)
+			if first := *s.deletes[0].PropagationPolicy; first != metav1.DeletePropagationForeground {
+				t.Errorf("the Service is deleted with policy %s", first)
 			}
-			if !slices.Contains(policies, tc.want) {
-				t.Errorf("no deletion with policy %s: %v", tc.want, policies)
+			if again := slices.Contains(s.asked(), "delete "+servicePath); again != tc.again {
+				t.Errorf("the Service is deleted once more, without its resources: %t", again)
 			}
 		})
 	}

@@ -141,6 +141,11 @@ func TestVerification(t *testing.T) {
 				h.works[len(h.works)-1].DeletionTimestamp = new(metav1.Unix(1, 0))
 			}),
 		},
+		"a Service of another rendering that is being deleted": {
+			hub: runs(true).verifying(false).withService(t, "d0", ready()).changed(func(h *fakeHub) {
+				h.works[len(h.works)-1].DeletionTimestamp = new(metav1.Unix(1, 0))
+			}),
+		},
 		"a Service goes when the request goes": {
 			hub: runs(true).withService(t, "d1", serviceReport{}), want: []string{deleteVerification, openGate},
 		},
@@ -266,7 +271,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving).deleting().allowed(), want: []string{status},
 		},
 		"an orphaned installation has no verification": {
-			hub: newHub().gated(t, "h1", true).withService(t, "d1", ready()).deleting().annotated(api.ForceOrphanAnnotation, "true"),
+			hub:  newHub().gated(t, "h1", true).withService(t, "d1", ready()).deleting().annotated(api.ForceOrphanAnnotation, "true"),
 			want: []string{"delete manifestworks/knative-serving-gate", deleteVerification},
 		},
 	} {

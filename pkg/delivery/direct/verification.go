@@ -19,6 +19,9 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
+// stepRetry is the time until the pass that takes the next step of a verification.
+const stepRetry = time.Millisecond
+
 // verification is the step of a verification that a pass takes. docs/design/0022-verification.md has the reasons.
 type verification struct {
 	// bundle is the bundle to apply: with the Service while the verification runs.
@@ -91,7 +94,7 @@ func (i *Installation) observeVerification(out *Outcome, b *render.Bundle, a *in
 		hasStep = hasStep || !begun
 	}
 	if hasStep {
-		out.Retry = time.Millisecond
+		out.Retry = stepRetry
 	}
 	return nil
 }

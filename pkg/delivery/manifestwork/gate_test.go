@@ -53,7 +53,11 @@ func TestGate(t *testing.T) {
 	if gate.Spec.ManifestConfigs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly {
 		t.Error("the agent would write the ConfigMap")
 	}
+	metav1.SetMetaDataAnnotation(&gate.ObjectMeta, api.VerifiedRenderingAnnotation, "r1")
 	CloseGate(gate, b)
+	if IsVerified(gate, "r1") {
+		t.Error("a gate that closes keeps the record of a verification")
+	}
 	if !IsClosed(gate) || !HasGateReference(gate) || ConfigsOf(gate) != nil {
 		t.Errorf("a gate that closes refers to %q and names configurations %v", referredName(gate), ConfigsOf(gate))
 	}

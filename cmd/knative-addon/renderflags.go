@@ -18,6 +18,7 @@ type renderFlags struct {
 	allowedHosts, allowedKinds     []string
 	allowedNetworks                []string
 	keepDescriptions, keepExamples bool
+	verification                   verificationMode
 	releasesFlags
 }
 
@@ -30,8 +31,25 @@ func (f *renderFlags) add(flags *pflag.FlagSet) {
 		`kinds, as Kind.group, that additional manifests and patches of trusted namespaces may deliver besides those of Knative's releases; "*" is every kind`)
 	flags.BoolVar(&f.keepDescriptions, "keep-crd-descriptions", false, "deliver the descriptions in CRD schemas")
 	flags.BoolVar(&f.keepExamples, "keep-config-examples", false, "deliver the _example keys of Knative's ConfigMaps")
+	flags.Var(&f.verification, "verification",
+		"the verification of installations without annotation "+api.VerificationAnnotation+": None, Service or KeptService; empty means None")
 	f.addReleases(flags)
 }
+
+// verificationMode is the value of flag --verification.
+type verificationMode string
+
+// String implements pflag.Value.
+func (m *verificationMode) String() string { return string(*m) }
+
+// Set implements pflag.Value.
+func (m *verificationMode) Set(text string) error {
+	*m = verificationMode(text)
+	return render.CheckVerificationMode("the flag", text)
+}
+
+// Type implements pflag.Value.
+func (m *verificationMode) Type() string { return "string" }
 
 func (f *renderFlags) buildConfig(policy trust.Policy) render.Config {
 	return render.Config{
@@ -46,6 +64,7 @@ func (f *renderFlags) buildOptions(mode api.DeliveryMode) render.Options {
 	o := render.DefaultOptions(mode)
 	o.KeepDescriptions = o.KeepDescriptions || f.keepDescriptions
 	o.KeepExamples = o.KeepExamples || f.keepExamples
+	o.Verification = string(f.verification)
 	return o
 }
 

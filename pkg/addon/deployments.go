@@ -84,6 +84,7 @@ func DecodeDeployment(u *unstructured.Unstructured) (*Deployment, error) {
 	proxy := config.Spec.ProxyConfig
 	spec := render.DeploymentSpec{
 		HTTPProxy: proxy.HTTPProxy, HTTPSProxy: proxy.HTTPSProxy, NoProxy: proxy.NoProxy, CABundle: len(proxy.CABundle) > 0,
+		Verification: out.Variables[api.VerificationVariable],
 	}
 	if p := config.Spec.NodePlacement; p != nil {
 		spec.NodeSelector, spec.Tolerations = p.NodeSelector, p.Tolerations

@@ -120,6 +120,13 @@ func TestDecodeDeployment(t *testing.T) {
 			t.Errorf("%s is lost: error %v", field, err)
 		}
 	}
+	verified := u.DeepCopy()
+	if err := unstructured.SetNestedSlice(verified.Object, []any{map[string]any{"name": api.VerificationVariable, "value": "Service"}}, "spec", "customizedVariables"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := DecodeDeployment(verified); err != nil || d.Workloads == nil {
+		t.Errorf("the request for a verification is lost: error %v", err)
+	}
 	u.Object["spec"] = "text"
 	if _, err := DecodeDeployment(u); err == nil {
 		t.Error("a spec that is no object is read")

@@ -54,6 +54,11 @@ const RenderingCurrent = "RenderingCurrent"
 // clusters has run the present spec. The condition is absent without such clusters.
 const RolledOut = "RolledOut"
 
+// Verified is a condition of a KnativeServing or ManagedClusterAddOn whose installation is verified: True when the Service of the
+// verification was Ready on the cluster with the present installation. The condition is absent until a verification was requested once.
+// Ready depends on the condition.
+const Verified = "Verified"
+
 // ConditionTypes lists the conditions of a KnativeServing or KnativeEventing: Ready, then the summarized conditions in the
 // order of importance.
 func ConditionTypes() []string {
@@ -62,10 +67,10 @@ func ConditionTypes() []string {
 	}
 }
 
-// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing on which Ready does not depend, and that are absent
-// at first. A ManagedClusterAddOn has RenderingCurrent too.
+// OptionalConditionTypes lists the conditions of a KnativeServing or KnativeEventing that are absent at first. Of these conditions, Ready
+// depends on Verified alone. A ManagedClusterAddOn has Verified and RenderingCurrent too.
 func OptionalConditionTypes() []string {
-	return []string{AnnotationsPermitted, SettingsEffective, RenderingCurrent, RolledOut}
+	return []string{Verified, AnnotationsPermitted, SettingsEffective, RenderingCurrent, RolledOut}
 }
 
 // AddOnConditionTypes lists the conditions that a ManagedClusterAddOn has besides.

@@ -95,6 +95,28 @@ const (
 	PausedAnnotation = Prefix + "paused"
 )
 
+// Verifications: a Knative Service that has to become Ready before an installation counts as complete.
+const (
+	// VerificationAnnotation on a KnativeServing decides how an installation is verified: VerificationNone, VerificationService or
+	// VerificationKeptService. Without the annotation, VerificationVariable decides, and then the manager's default.
+	VerificationAnnotation = Prefix + "verification"
+	// VerificationVariable is the name of the customized variable of an AddOnDeploymentConfig with the values of VerificationAnnotation.
+	VerificationVariable = "knativeVerification"
+	// VerificationNone verifies nothing.
+	VerificationNone = "None"
+	// VerificationService delivers a Knative Service when the workloads run, and removes the Service when the Service was Ready.
+	VerificationService = "Service"
+	// VerificationKeptService is VerificationService without the removal: the Service stays with the installation.
+	VerificationKeptService = "KeptService"
+	// VerificationServiceName is the name of the Service of a verification, in the install namespace, and of the container of the Service.
+	VerificationServiceName = "knative-verification"
+	// VerifiesAnnotation on the revision template of the Service of a verification names the rendering that the Service verifies.
+	// Another rendering therefore makes another Revision, which has to become ready.
+	VerifiesAnnotation = Prefix + "verifies"
+	// VerifiedRenderingAnnotation on a gate, or on an anchor, names the rendering that the cluster has and whose verification succeeded.
+	VerifiedRenderingAnnotation = Prefix + "verified-rendering"
+)
+
 // Renderings: the same spec, rendered differently by another manager or from other release manifests.
 const (
 	// RenderingAnnotation on a ClusterManagementAddOn, KnativeFleet, KnativeServing, KnativeEventing or ManagedClusterAddOn decides

@@ -278,6 +278,21 @@ const (
 	DeliveryDirect = string(ModeDirect)
 )
 
+// Reasons of Verified, besides ReasonDelivering.
+const (
+	// ReasonVerifying means that the cluster runs the installation, and that the Service of the verification is not Ready yet; the
+	// message has the reason and the message of the Service. The condition is False.
+	ReasonVerifying = "Verifying"
+	// ReasonVerificationFailed means that the Service of the verification reports that it is not Ready, or that the cluster refused the
+	// Service; the message has the cause. The verification goes on: the Service may become Ready later. The condition is False.
+	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonVerificationSucceeded means that the Service of the verification was Ready with the present installation. The condition is
+	// True.
+	ReasonVerificationSucceeded = "VerificationSucceeded"
+	// ReasonVerificationNotRequested means that a verification was requested before, and is not requested now. The condition is True.
+	ReasonVerificationNotRequested = "VerificationNotRequested"
+)
+
 // SpecFaultReasons lists the reasons of InstallSucceeded and VersionMigrationEligible that only another spec can change.
 func SpecFaultReasons() []string {
 	return []string{
@@ -317,6 +332,9 @@ func Reasons() map[string][]string {
 			ReasonNotEligible,
 		}, ReasonPaused, ReasonTargetNotResolved, ReasonDelivering, ReasonRemoving),
 		DeploymentsAvailable: append([]string{ReasonWorkloadsAvailable, ReasonWorkloadsNotReady, ReasonPaused}, unknown...),
+		Verified: {
+			ReasonVerificationSucceeded, ReasonVerificationNotRequested, ReasonVerifying, ReasonVerificationFailed, ReasonDelivering,
+		},
 		AnnotationsPermitted: {ReasonEscalationNotPermitted, ReasonTargetNotResolved},
 		SettingsEffective:    {ReasonCheckSettings},
 		RenderingCurrent:     {ReasonRenderingWaits, ReasonRenderingDelivering, ReasonRenderingRuns},

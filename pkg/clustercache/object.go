@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
@@ -32,6 +33,8 @@ type Object struct {
 	// Workload is set for Deployments and StatefulSets, Job for Jobs.
 	Workload *workload.State
 	Job      *Job
+	// Service is set for Services of Knative.
+	Service *workload.ServiceState
 }
 
 // Job is the state of a Job.
@@ -119,8 +122,35 @@ func readWorkload(u *unstructured.Unstructured) (*Object, error) {
 		out.Job = &Job{
 			Complete: w.hasCondition(batchv1.JobComplete), Failed: w.hasCondition(batchv1.JobFailed),
 		}
+	case "Service":
+		out.Service = readService(u)
 	}
 	return out, nil
+}
+
+// maxServiceText is the number of bytes of each text of a Service that the cache keeps.
+const maxServiceText = 512
+
+// readService returns the state of a Service of Knative.
+func readService(u *unstructured.Unstructured) *workload.ServiceState {
+	text := func(fields map[string]any, name string) string {
+		value, _ := fields[name].(string)
+		return message.Shorten(value, maxServiceText)
+	}
+	field := func(fields ...string) any {
+		value, _, _ := unstructured.NestedFieldNoCopy(u.Object, fields...) // a value of another type counts as absent
+		return value
+	}
+	annotations, _ := field("spec", "template", "metadata", "annotations").(map[string]any)
+	observed, _ := field("status", "observedGeneration").(int64)
+	conditions, _ := field("status", "conditions").([]any)
+	out := &workload.ServiceState{Verifies: text(annotations, api.VerifiesAnnotation), Generation: u.GetGeneration(), ObservedGeneration: observed}
+	for _, c := range conditions {
+		if condition, _ := c.(map[string]any); condition["type"] == "Ready" {
+			out.Ready, out.Reason, out.Message = text(condition, "status"), text(condition, "reason"), text(condition, "message")
+		}
+	}
+	return out
 }
 
 // workloadFields are the fields of Deployments, StatefulSets and Jobs that hold the state of the workload.
@@ -160,7 +190,7 @@ func (w *workloadFields) hasCondition(t batchv1.JobConditionType) bool {
 func needsStatus(gvr schema.GroupVersionResource) bool {
 	switch gvr.GroupResource() {
 	case schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Group: "apps", Resource: "statefulsets"},
-		schema.GroupResource{Group: "batch", Resource: "jobs"}:
+		schema.GroupResource{Group: "batch", Resource: "jobs"}, schema.GroupResource{Group: "serving.knative.dev", Resource: "services"}:
 		return true
 	}
 	return false

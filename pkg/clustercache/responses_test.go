@@ -284,6 +284,33 @@ func TestWorkloadsAreReadInPart(t *testing.T) {
 	}
 }
 
+// TestServicesAreReadInPart holds which fields of a Service of Knative the cache keeps, and that texts of a cluster are bounded.
+func TestServicesAreReadInPart(t *testing.T) {
+	ready := map[string]any{"type": "Ready", "status": "False", "reason": "RevisionFailed", "message": strings.Repeat("x", 1<<20)}
+	service := func(conditions any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"namespace": "a", "name": "b", "generation": int64(3)},
+			"spec":   map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.VerifiesAnnotation: "r1"}}}},
+			"status": map[string]any{"observedGeneration": int64(2), "conditions": conditions},
+		}}
+	}
+	s, err := readWorkload(service([]any{"no condition", map[string]any{"type": "RoutesReady", "status": "True"}, ready}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Service.Message) > maxServiceText+len("...") {
+		t.Errorf("the cache keeps %d bytes of a message", len(s.Service.Message))
+	}
+	s.Service.Message = ""
+	want := workload.ServiceState{Verifies: "r1", Generation: 3, ObservedGeneration: 2, Ready: "False", Reason: "RevisionFailed"}
+	if *s.Service != want {
+		t.Errorf("got %+v, want %+v", *s.Service, want)
+	}
+	if s, err = readWorkload(service("no conditions")); err != nil || s.Service.Ready != "" {
+		t.Errorf("a Service without conditions is %+v, error %v", s.Service, err)
+	}
+}
+
 // FuzzSpokeAnswers decodes what a cluster answers, through every client and as every kind of answer. Nothing may panic, take
 // more than the limits say, or have a cause that is no text for a condition.
 func FuzzSpokeAnswers(f *testing.F) { //nolint:gocognit // every client and every kind of answer, one after the other

@@ -45,7 +45,7 @@ func (a *Anchor) Installed() render.Installed {
 	return render.Installed{
 		Delivered: a.Annotations[api.VersionAnnotation], Running: a.Annotations[api.RunningVersionAnnotation],
 		Revision: a.Annotations[api.SpecHashAnnotation], Rendering: a.Annotations[api.DeliveredRenderingAnnotation],
-		Inputs: a.Annotations[api.RenderingInputsAnnotation],
+		Inputs: a.Annotations[api.RenderingInputsAnnotation], Verified: a.Annotations[api.VerifiedRenderingAnnotation],
 	}
 }
 
@@ -85,10 +85,14 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 	for key, value := range map[string]string{
 		api.RunningVersionAnnotation: installed.Running, api.SpecHashAnnotation: installed.Revision,
 		api.DeliveredRenderingAnnotation: installed.Rendering, api.RenderingInputsAnnotation: installed.Inputs,
+		api.VerifiedRenderingAnnotation: installed.Verified,
 	} {
 		if value != "" {
 			m.Annotations[key] = value
 		}
+	}
+	if installed.Verified == "" { // the cluster gets another rendering
+		delete(m.Annotations, api.VerifiedRenderingAnnotation)
 	}
 	return nil
 }

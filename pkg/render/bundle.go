@@ -41,6 +41,8 @@ type Bundle struct {
 	Jobs []workload.JobRef
 	// Size, FoundationSize and PayloadSize are bytes of compact JSON.
 	Size, FoundationSize, PayloadSize int
+	// Verification is the check of the installation; nil when nobody requests a verification.
+	Verification *Verification
 	// Warnings name settings of the spec that have no effect or another effect than expected. Warnings are no failures.
 	Warnings []string
 

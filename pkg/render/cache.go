@@ -22,6 +22,8 @@ type key struct {
 	version   string
 	namespace string
 	options   Options
+	// verification is the mode of the verification.
+	verification string
 	// restricted reports whether the content was checked for a namespace without trust.
 	restricted bool
 	// baseline says that the bundle is what others are compared with. Such a bundle is never queued: see obtainBaseline.

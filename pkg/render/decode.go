@@ -48,6 +48,9 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	if in.target, err = installNamespace(component, u.GetAnnotations()); err != nil {
 		return nil, err
 	}
+	if in.verification, err = readVerificationMode(component, u.GetAnnotations()); err != nil {
+		return nil, err
+	}
 	in.installed, _, _ = unstructured.NestedString(u.Object, "status", "version")
 	if in.patches, err = takePatches(spec); err != nil {
 		return nil, newError(reasonWithDefault(err, ReasonInvalidSpec), "cannot decode %s: %w", what, err)

@@ -30,6 +30,8 @@ type DeploymentSpec struct {
 	Mirrors []Mirror
 	// HTTPProxy, HTTPSProxy and NoProxy are the values of the variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	HTTPProxy, HTTPSProxy, NoProxy string
+	// Verification is the value of api.VerificationVariable.
+	Verification string
 	// CABundle tells that a CA of the proxy was given, which is not delivered.
 	CABundle bool
 }
@@ -42,7 +44,7 @@ type Mirror struct{ Source, Mirror string }
 func NewDeployment(spec DeploymentSpec) *Deployment {
 	spec.Mirrors = slices.DeleteFunc(slices.Clone(spec.Mirrors), func(m Mirror) bool { return m.Mirror == "" })
 	proxy := cmp.Or(spec.HTTPProxy, spec.HTTPSProxy, spec.NoProxy)
-	if len(spec.NodeSelector)+len(spec.Tolerations)+len(spec.Mirrors) == 0 && proxy == "" && !spec.CABundle {
+	if len(spec.NodeSelector)+len(spec.Tolerations)+len(spec.Mirrors) == 0 && proxy+spec.Verification == "" && !spec.CABundle {
 		return nil
 	}
 	data, err := json.Marshal(spec)
@@ -176,6 +178,22 @@ func (d *Deployment) mirrorImagesInText(text string) string {
 		return text
 	}
 	return pinnedImage.ReplaceAllStringFunc(text, d.mirrorImage)
+}
+
+// mirrorOf returns the place of an image in the mirrors; d may be nil.
+func (d *Deployment) mirrorOf(image string) string {
+	if d == nil {
+		return image
+	}
+	return d.mirrorImage(image)
+}
+
+// verificationMode returns the mode of the settings; empty without a mode.
+func (d *Deployment) verificationMode() string {
+	if d == nil {
+		return ""
+	}
+	return d.spec.Verification
 }
 
 // mirrorImage returns the place of an image in the mirrors.

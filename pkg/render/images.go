@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // Image is a container image that an installation uses now or when Knative starts further pods.
@@ -22,7 +24,7 @@ type Image struct {
 var pinnedImage = regexp.MustCompile(`[a-zA-Z0-9][a-zA-Z0-9._/:-]*@sha256:[0-9a-f]{64}`)
 
 // Images lists every image of the bundle, sorted and unique: images of pods, images in the environment of Knative's
-// controllers, and images that Knative's ConfigMaps name for pods which Knative starts.
+// controllers, images that Knative's ConfigMaps name for pods which Knative starts, and the image of a requested verification.
 func Images(b *Bundle) []Image {
 	c := imageCollector{users: map[string]map[string]bool{}}
 	for _, o := range b.Objects() {
@@ -35,6 +37,10 @@ func Images(b *Bundle) []Image {
 		} else {
 			c.addFromValue(o.Object)
 		}
+	}
+	if b.Verification != nil {
+		c.user = "Service " + api.VerificationServiceName
+		c.addReference(b.Verification.Image)
 	}
 	out := make([]Image, 0, len(c.users))
 	for reference, users := range c.users {

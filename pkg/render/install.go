@@ -23,8 +23,10 @@ type Install struct {
 	target    string // the install namespace on the spoke
 	installed string // status.version
 	deletion  string // of api.DeletionPolicyAnnotation
-	reference *base.ClusterProfileReference
-	patches   []Patch
+	// verification is the value of api.VerificationAnnotation; empty without the annotation.
+	verification string
+	reference    *base.ClusterProfileReference
+	patches      []Patch
 
 	// Exactly one of the two is set; neither has a status or a clusterProfileRef.
 	serving  *v1beta1.KnativeServing

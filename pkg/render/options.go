@@ -19,6 +19,9 @@ type Options struct {
 	// KeepExamples keeps the _example key of Knative's ConfigMaps: half of the bytes besides the CRDs, which no program
 	// reads.
 	KeepExamples bool
+	// Verification is the value of api.VerificationAnnotation for resources without the annotation, on clusters whose
+	// AddOnDeploymentConfig has no such value. Empty means api.VerificationNone.
+	Verification string
 }
 
 // DefaultOptions returns the default options of a mode: Direct delivery keeps examples, since the hub does not store the

@@ -16,6 +16,7 @@ import (
 	"knative.dev/operator/pkg/apis/operator/v1beta1"
 	"knative.dev/operator/pkg/reconciler/common"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render/internal/remote"
 	"open-cluster-management.io/knative-addon/pkg/render/releases"
 	"open-cluster-management.io/knative-addon/pkg/trust"
@@ -151,6 +152,10 @@ func (r *Renderer) startRendering(ctx context.Context, in *Install, opts Options
 	if err != nil {
 		return nil, err
 	}
+	verification, err := in.verificationMode(opts)
+	if err != nil {
+		return nil, err
+	}
 	restricted := r.isRestricted(in)
 	if restricted {
 		if err := in.refuseOwnManifests(); err != nil {
@@ -161,7 +166,7 @@ func (r *Renderer) startRendering(ctx context.Context, in *Install, opts Options
 	if err != nil {
 		return nil, err
 	}
-	j := job{install: in, version: exact, sources: src, options: opts.withDefaults(), restricted: restricted}
+	j := job{install: in, version: exact, sources: src, options: opts.withDefaults(), verification: verification, restricted: restricted}
 	//nolint:contextcheck // other callers may wait for this bundle after the first caller has stopped waiting
 	return r.bundles.startRendering(in.namespace, j.cacheKey(), func(ctx context.Context, begin func()) (*Bundle, error) {
 		j.begin = begin
@@ -175,6 +180,8 @@ type job struct {
 	version string
 	sources sources
 	options Options
+	// verification is the mode of the verification; empty means api.VerificationNone.
+	verification string
 	// begin starts the time limit of the rendering; may be nil.
 	begin func()
 	// restricted reports whether the resource is of a namespace without trust.
@@ -184,7 +191,7 @@ type job struct {
 func (j *job) cacheKey() key {
 	return key{
 		content: j.install.content, cluster: j.install.cluster, remote: j.sources.contentHash(), version: j.version,
-		namespace: j.install.target, options: j.options, restricted: j.restricted,
+		namespace: j.install.target, options: j.options, verification: j.verification, restricted: j.restricted,
 	}
 }
 
@@ -223,7 +230,7 @@ func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Inputs = inputs
+	b.Inputs, b.Verification = inputs, newVerification(j.install, firstOf(j.verification, api.VerificationNone))
 	if !j.restricted {
 		return b, nil
 	}

@@ -40,6 +40,8 @@ type Installed struct {
 	// Rendering is the RenderingName of the bundle that was last delivered, completely or in part, and Inputs are the Inputs of that
 	// bundle; both are empty when no record holds them.
 	Rendering, Inputs string
+	// Verified is the RenderingName of the bundle whose verification has succeeded; empty before.
+	Verified string
 }
 
 // CheckMigration returns an error when a cluster must not go to version to. One migration stays within a major version and

@@ -39,7 +39,7 @@ func Hash(config *unstructured.Unstructured) (string, error) {
 // Annotations returns the annotations that affect rendering.
 func Annotations(all map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{api.InstallNamespaceAnnotation, api.PinnedVersionAnnotation} {
+	for _, name := range []string{api.InstallNamespaceAnnotation, api.PinnedVersionAnnotation, api.VerificationAnnotation} {
 		if value, ok := all[name]; ok {
 			out[name] = value
 		}

@@ -192,8 +192,8 @@ func TestHistory(t *testing.T) {
 }
 
 func TestAnnotationsAreThoseThatCount(t *testing.T) {
-	all := map[string]string{api.InstallNamespaceAnnotation: "a", api.PinnedVersionAnnotation: "", api.PausedAnnotation: "true", "other": "x"}
-	want := map[string]string{api.InstallNamespaceAnnotation: "a", api.PinnedVersionAnnotation: ""}
+	all := map[string]string{api.InstallNamespaceAnnotation: "a", api.PinnedVersionAnnotation: "", api.PausedAnnotation: "true", api.VerificationAnnotation: "Service", "other": "x"}
+	want := map[string]string{api.InstallNamespaceAnnotation: "a", api.PinnedVersionAnnotation: "", api.VerificationAnnotation: "Service"}
 	if got := Annotations(all); !maps.Equal(got, want) {
 		t.Errorf("annotations are %v, want %v", got, want)
 	}

@@ -32,6 +32,8 @@ type Fleet struct {
 	Unresolved, Ineligible, Lacking []string
 	// Rollout counts the selected clusters.
 	Rollout fleetv1alpha1.RolloutStatus
+	// Unverified are the clusters whose requested verification has not succeeded yet.
+	Unverified []string
 	// Incomplete are the clusters that lack values which the resource uses.
 	Incomplete []string
 	// Paused reports whether an annotation keeps all clusters as they are.
@@ -61,6 +63,10 @@ func FleetConditions(in Fleet) []metav1.Condition {
 		}
 		findings[api.InstallSucceeded] = Finding{metav1.ConditionUnknown, reason, fmt.Sprintf(
 			"the present spec does not run yet on: %s; see the conditions of the ManagedClusterAddOns", listClusters(in.Outdated))}
+	}
+	if len(in.Unverified) > 0 {
+		findings[api.Verified] = Finding{metav1.ConditionFalse, api.ReasonVerifying, fmt.Sprintf(
+			"the verification did not succeed yet on: %s; see condition %s of the ManagedClusterAddOns", listClusters(in.Unverified), api.Verified)}
 	}
 	if len(in.Incomplete) > 0 {
 		findings[api.InstallSucceeded] = Finding{metav1.ConditionFalse, api.ReasonValueMissing, fmt.Sprintf(
@@ -120,7 +126,7 @@ const unusedMessage = "no add-on uses this configuration, so that nothing is ins
 	"on one cluster, or enable the add-on with this resource as its configuration"
 
 func (f *Fleet) describeUsage() string {
-	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), len(f.Clusters)-len(f.NotReady)-len(f.Outdated))
+	s := fmt.Sprintf("used by %d add-ons, %d ready", len(f.Clusters), f.countReady())
 	if len(f.Held) > 0 {
 		s += fmt.Sprintf("; the removal of %d is held: see condition %s of the ManagedClusterAddOns", len(f.Held), api.RemovalHeld)
 	}
@@ -128,6 +134,13 @@ func (f *Fleet) describeUsage() string {
 		s += fmt.Sprintf("; annotation %s keeps their clusters as they are", api.PausedAnnotation)
 	}
 	return s
+}
+
+// countReady counts the clusters that run the present spec, and whose verification has succeeded.
+func (f *Fleet) countReady() int {
+	notReady := slices.Concat(f.NotReady, f.Outdated, f.Unverified)
+	slices.Sort(notReady)
+	return len(f.Clusters) - len(slices.Compact(notReady))
 }
 
 // listClusters returns the names of the first clusters and the number of the others.

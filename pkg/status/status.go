@@ -37,6 +37,8 @@ type Installation struct {
 	Kept *delivery.Kept
 	// Annotations explains why annotations of the resource do not count; nil when every annotation counts.
 	Annotations *Finding
+	// Verification holds the facts about the requested verification; nil without a request.
+	Verification *delivery.Verification
 	// Rendering says whether the cluster runs what this manager renders; nil when the cluster never waited for a rendering.
 	Rendering *Finding
 }
@@ -57,7 +59,13 @@ func Conditions(in *Installation, last []metav1.Condition) []metav1.Condition {
 		api.InstallSucceeded:         installFinding(in),
 		api.DeploymentsAvailable:     workloadsFinding(in),
 	}
+	if in.Verification != nil && in.Owned && in.Removing == "" {
+		var f Finding
+		f.Status, f.Reason, f.Message = in.Verification.Describe()
+		findings[api.Verified] = f
+	}
 	if in.Owned && in.Removing == "" && in.Target.Status != metav1.ConditionTrue {
+		keepLastVerified(findings, last)
 		keepLastObserved(findings, last)
 	}
 	var warnings []string
@@ -98,6 +106,15 @@ func keepLastObserved(findings map[string]Finding, last []metav1.Condition) {
 	}
 }
 
+// keepLastVerified keeps condition Verified of a cluster that was not observed.
+func keepLastVerified(findings map[string]Finding, last []metav1.Condition) {
+	if c := apimeta.FindStatusCondition(last, api.Verified); c != nil {
+		if _, found := findings[api.Verified]; !found {
+			findings[api.Verified] = Finding{Status: c.Status, Reason: c.Reason, Message: c.Message}
+		}
+	}
+}
+
 // observedReasons returns the reasons that rest on an observation of the cluster.
 func observedReasons() []string {
 	return []string{
@@ -109,11 +126,11 @@ func observedReasons() []string {
 }
 
 // Summarize returns Ready, which summarizes the findings, and then a condition for each finding, in the order of
-// api.ConditionTypes.
+// api.ConditionTypes, and Verified.
 func Summarize(findings map[string]Finding) []metav1.Condition {
 	ready := Finding{metav1.ConditionTrue, api.ReasonReady, ""}
 	var out []metav1.Condition
-	for _, t := range api.ConditionTypes() {
+	for _, t := range append(api.ConditionTypes(), api.Verified) {
 		f, ok := findings[t]
 		if !ok {
 			continue

@@ -121,7 +121,8 @@ func planWork(clients hub.Clients, component api.Component, w *workv1.ManifestWo
 	switch {
 	case w.DeletionTimestamp != nil, manifestwork.IsOrphaned(w) && !manifestwork.IsDeletable(w):
 		return nil
-	case manifestwork.IsOrphaned(w), w.Name == manifestwork.GateName(component): // a gate has no object that a user needs
+	case manifestwork.IsOrphaned(w), w.Name == manifestwork.GateName(component), w.Name == manifestwork.VerificationName(component):
+		// Gate and verification have no object that a user needs.
 		return []Step{newStep("delete "+name, func(ctx context.Context) error {
 			return works.Delete(ctx, w.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.UID}})
 		})}

@@ -58,6 +58,7 @@ func newHub() hub.Clients {
 			work("addon-knative-serving-deploy-0", map[string]string{addonv1beta1.AddonLabelKey: "knative-serving"}),
 			work(manifestwork.FoundationName(api.Serving), map[string]string{api.FoundationLabel: string(api.Serving)}),
 			work(manifestwork.GateName(api.Serving), map[string]string{addonv1beta1.AddonLabelKey: "knative-serving", api.FoundationLabel: string(api.Serving)}),
+			work(manifestwork.VerificationName(api.Serving), map[string]string{api.FoundationLabel: string(api.Serving)}),
 			work("other", nil)),
 		Configs: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 			api.Serving.Resource(): "KnativeServingList", api.Eventing.Resource(): "KnativeEventingList",
@@ -86,6 +87,7 @@ func TestRelease(t *testing.T) {
 		"make the cluster keep the objects of ManifestWork cluster1/addon-knative-serving-deploy-0",
 		"delete ManifestWork cluster1/knative-serving-gate",
 		"make the cluster keep the objects of ManifestWork cluster1/knative-serving-foundation",
+		"delete ManifestWork cluster1/knative-serving-verification",
 		"remove the finalizer of ManagedClusterAddOn cluster1/knative-serving",
 		"remove the finalizer of KnativeServing team/edge", "remove the finalizer of KnativeEventing team/pull",
 	}

@@ -171,6 +171,9 @@ spec:
 {{- if .keepConfigExamples }}
 - --keep-config-examples
 {{- end }}
+{{- with .verification }}
+- --verification={{ . }}
+{{- end }}
 {{- if .releases.volume }}
 - --releases-dir={{ include "knative-addon.releasesPath" $ }}
 - --releases-sha256={{ .releases.sha256 }}

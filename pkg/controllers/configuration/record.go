@@ -209,6 +209,7 @@ func mergeAnnotations(recorded, desired *appsv1.ControllerRevision) map[string]s
 		merged = map[string]string{}
 	}
 	delete(merged, api.InstallNamespaceAnnotation)
+	delete(merged, api.VerificationAnnotation)
 	maps.Copy(merged, desired.Annotations)
 	return merged
 }

@@ -75,7 +75,8 @@ func describeCompletion(target *appsv1.ControllerRevision) string {
 }
 
 // withSpecOf returns a copy of the resource with the spec of the revision and the recorded annotations that affect rendering. The
-// reference to a ClusterProfile stays: the reference names the cluster and cannot change.
+// reference to a ClusterProfile stays: the reference names the cluster and cannot change. The request for a verification stays too: a
+// rollback is a change that is verified like others.
 func withSpecOf(config *unstructured.Unstructured, target *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	recorded, err := revision.Restore(target)
 	if err != nil {
@@ -92,11 +93,16 @@ func withSpecOf(config *unstructured.Unstructured, target *appsv1.ControllerRevi
 	changed := config.DeepCopy()
 	changed.Object["spec"] = spec
 	annotations := changed.GetAnnotations()
+	verification, isRequested := annotations[api.VerificationAnnotation]
 	delete(annotations, api.RollbackAnnotation)
 	for name := range revision.Annotations(annotations) {
 		delete(annotations, name)
 	}
 	maps.Copy(annotations, recorded.GetAnnotations())
+	delete(annotations, api.VerificationAnnotation)
+	if isRequested {
+		annotations[api.VerificationAnnotation] = verification
+	}
 	changed.SetAnnotations(annotations)
 	return changed, nil
 }

@@ -154,6 +154,30 @@ func asking(value string) *unstructured.Unstructured {
 	return serving("1.23", map[string]string{api.RollbackAnnotation: value, "other": "kept"})
 }
 
+// TestRollbackKeepsVerification holds that a rollback neither adds nor removes a request for a verification.
+func TestRollbackKeepsVerification(t *testing.T) {
+	for present, recorded := range map[string]string{"Service": "", "": "Service", "KeptService": "None"} {
+		withMode := func(mode string) map[string]string {
+			out := map[string]string{api.RollbackAnnotation: "1"}
+			if mode != "" {
+				out[api.VerificationAnnotation] = mode
+			}
+			return out
+		}
+		target, err := revision.New(api.Serving, serving("1.21", withMode(recorded)), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := withSpecOf(serving("1.23", withMode(present)), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := changed.GetAnnotations()[api.VerificationAnnotation]; got != present {
+			t.Errorf("a resource with %q has %q after the rollback to %q", present, got, recorded)
+		}
+	}
+}
+
 func TestRollback(t *testing.T) {
 	plain := map[string]string{"other": "kept"}
 	pinned := map[string]string{"other": "kept", api.PinnedVersionAnnotation: "1.22.1", api.InstallNamespaceAnnotation: "kn"}

@@ -116,7 +116,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
-	p.synced = true
+	p.synced, in.Verification = true, out.Verification
 	if p.report.Waits = out.Held != nil; p.report.Waits {
 		return p.observeHeld(out)
 	}

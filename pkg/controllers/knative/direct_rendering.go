@@ -157,7 +157,7 @@ func (p *directPass) describeRendering() error {
 	if err != nil {
 		return err
 	}
-	s := renderingState{waiting: p.waiting, runs: runsBundle(p.observed), turn: turnOf(p.resource.Config)}
+	s := renderingState{waiting: p.waiting, runs: runsBundle(p.observed) && isVerified(p.observed), turn: turnOf(p.resource.Config)}
 	if p.synced || s.turn == p.report.Rendering {
 		s.rendering = p.report.Rendering
 	}
@@ -196,6 +196,11 @@ func (p *directPass) removeFormerTurn(ctx context.Context) error {
 		changed.SetAnnotations(annotations)
 	})
 	return err
+}
+
+// isVerified reports whether no verification is requested, or the verification has succeeded.
+func isVerified(in *status.Installation) bool {
+	return in.Verification == nil || in.Verification.Verified
 }
 
 // runsBundle reports whether the cluster has every object of the bundle, and every workload runs.

@@ -214,6 +214,8 @@ func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) rollou
 		out.Phase, out.Reason = rollout.Waiting, fleetv1alpha1.ReasonWaiting
 	case available.Status != metav1.ConditionTrue:
 		set(rollout.Progressing, available)
+	case apimeta.IsStatusConditionFalse(addOn.Status.Conditions, api.Verified):
+		set(rollout.Progressing, find(api.Verified))
 	case !completed:
 		out.Phase, out.Reason, out.Since = rollout.Progressing, api.ReasonDelivering, progressing.LastTransitionTime.Time
 	}
@@ -238,6 +240,7 @@ func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, stat
 		{&out.Failed, state.Phase == rollout.Failed}, {&out.Unresolved, state.Unresolved},
 		{&out.Ineligible, apimeta.IsStatusConditionFalse(conditions, api.VersionMigrationEligible)},
 		{&out.Lacking, apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)},
+		{&out.Unverified, apimeta.IsStatusConditionFalse(conditions, api.Verified)},
 		{&out.Incomplete, apimeta.IsStatusConditionFalse(conditions, api.ValuesResolved)},
 		{&out.Waiting, addOn.DeletionTimestamp == nil && !isCompleted},
 	} {

@@ -120,6 +120,13 @@ func TestFleet(t *testing.T) {
 			},
 			target: "used by 2 add-ons, 2 ready", ready: "Ready False ValueMissing",
 		},
+		"an installation is not verified": {
+			reason: "The workloads run, and no Service does.",
+			addOns: []*addonv1beta1.ManagedClusterAddOn{
+				addOnOf("", on("c1"), uses("fleet"), ready, says(api.Verified, metav1.ConditionFalse)), addOnOf("", on("c2"), uses("fleet"), ready, says(api.Verified, conditionSet)),
+			},
+			target: "used by 2 add-ons, 1 ready", ready: "Ready False Verifying",
+		},
 		"a removal is held": {
 			reason: "Somebody has to answer.",
 			addOns: []*addonv1beta1.ManagedClusterAddOn{

@@ -38,6 +38,8 @@ type scope struct {
 	payloads   []*workv1.ManifestWork
 	// crds is the work that deletes the CRDs in a removal with the resources of users; nil when the work does not exist.
 	crds *workv1.ManifestWork
+	// gate and verification are the works of the rollout; nil when a work does not exist.
+	gate, verification *workv1.ManifestWork
 	// handedOver reports whether the works wait for a new add-on.
 	handedOver bool
 
@@ -70,6 +72,12 @@ func (m *ManifestWork) gatherCluster(s *scope) error {
 	}
 	if s.crds, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.CRDsName(m.Component))); err != nil {
 		return fmt.Errorf("cannot get the CRDs of cluster %q: %w", s.ref.Name, err)
+	}
+	if s.gate, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.GateName(m.Component))); err != nil {
+		return fmt.Errorf("cannot get the gate of cluster %q: %w", s.ref.Name, err)
+	}
+	if s.verification, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.VerificationName(m.Component))); err != nil {
+		return fmt.Errorf("cannot get the verification of cluster %q: %w", s.ref.Name, err)
 	}
 	s.payloads, err = m.Payloads.ManifestWorks(s.ref.Name).List(
 		labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: m.Component.AddOnName()}))

@@ -19,7 +19,7 @@ import (
 )
 
 // reconcileGate closes the gate before the payload of another configuration is delivered, and opens the gate when the cluster runs
-// that configuration. An open gate stays open until OCM wants another configuration for the cluster, even if workloads fail.
+// that configuration, and a requested verification has succeeded. An open gate stays open until OCM wants another configuration for the cluster, even if workloads fail.
 func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render.Bundle) error {
 	wanted := agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)
 	switch {
@@ -40,7 +40,7 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
 		return err
 	}
-	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted) || !s.runsPayload(bundle) {
+	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted) || !s.runsPayload(bundle) || !s.isVerified(bundle) {
 		return nil
 	}
 	if a, err := r.AddOns.ManagedClusterAddOns(s.namespace).Get(s.addon.Name); err != nil || a.ResourceVersion != s.addon.ResourceVersion {

@@ -144,7 +144,7 @@ func (r *Reconciler) recordCompletion(ctx context.Context, s *scope, bundle *ren
 		return err
 	}
 	resource := s.component.Resource().GroupResource().String() + "/" + desired.Namespace + "/" + desired.Name
-	if manifestwork.Delivered(s.payloads)[resource] != desired.SpecHash || !manifestwork.MatchBundle(s.payloads, bundle, s.foundation) || !manifestwork.Runs(bundle, s.foundation, s.payloads) {
+	if manifestwork.Delivered(s.payloads)[resource] != desired.SpecHash || !manifestwork.MatchBundle(s.payloads, bundle, s.foundation) || !manifestwork.Runs(bundle, s.foundation, s.payloads) || !s.isVerified(bundle) {
 		return nil
 	}
 	_, err = hub.Patch(ctx, r.RevisionClient.AppsV1().ControllerRevisions(record.Namespace), record, func(changed *appsv1.ControllerRevision) {

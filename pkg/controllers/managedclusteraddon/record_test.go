@@ -237,6 +237,7 @@ func TestRecordCompletion(t *testing.T) {
 		"what is noted already": {reason: "One write is enough for a fleet.", hash: live, change: func(h *fakeHub) {
 			h.revisions[0].Annotations[api.CompletedAnnotation] = "c0"
 		}},
+		"what is not verified": {reason: "A Service has to answer first.", hash: live, change: func(h *fakeHub) { h.verifying(false) }},
 		"what is not recorded": {reason: "Nothing can be noted.", hash: live, change: func(h *fakeHub) { h.revisions = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {

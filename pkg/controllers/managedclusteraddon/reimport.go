@@ -26,7 +26,7 @@ func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error)
 		return false, nil
 	}
 	isOlder := func(w *workv1.ManifestWork) bool { return w.CreationTimestamp.Before(&s.cluster.CreationTimestamp) }
-	if !slices.ContainsFunc(append(s.listWorks(), s.listGates()...), isOlder) {
+	if !slices.ContainsFunc(append(s.listWorks(), s.listRolloutWorks()...), isOlder) {
 		return false, nil
 	}
 	if manifestwork.IsProbe(s.foundation) {
@@ -40,7 +40,7 @@ func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error)
 // waits for the agent of the former cluster. The foundation is a probe first, so that addon-framework writes no payload again, and goes
 // last, so that the next manager continues. The deletions start the next pass, which begins with a probe of the new cluster.
 func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
-	others := slices.DeleteFunc(append(s.listGates(), s.listWorks()...), func(w *workv1.ManifestWork) bool { return w == s.foundation })
+	others := slices.DeleteFunc(append(s.listRolloutWorks(), s.listWorks()...), func(w *workv1.ManifestWork) bool { return w == s.foundation })
 	foundation, err := r.releaseWork(ctx, s.foundation)
 	for _, w := range others {
 		if err == nil {
@@ -88,10 +88,7 @@ func (r *Reconciler) deleteReleasedWork(ctx context.Context, w *workv1.ManifestW
 	return client.IgnoreNotFound(err)
 }
 
-// listGates returns the gate, if the gate exists.
-func (s *scope) listGates() []*workv1.ManifestWork {
-	if s.gate == nil {
-		return nil
-	}
-	return []*workv1.ManifestWork{s.gate}
+// listRolloutWorks returns the gate and the verification, as far as both exist. Both only serve rollouts.
+func (s *scope) listRolloutWorks() []*workv1.ManifestWork {
+	return slices.DeleteFunc([]*workv1.ManifestWork{s.gate, s.verification}, func(w *workv1.ManifestWork) bool { return w == nil })
 }

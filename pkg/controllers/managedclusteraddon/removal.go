@@ -30,7 +30,7 @@ const (
 	longestReclaimRetry = 4 * time.Minute
 )
 
-// removeInstallation removes the payload, then the foundation, then the finalizer; with the resources of users, the CRDs before all
+// removeInstallation removes the Service of a verification, the payload, then the foundation, then the finalizer; with the resources of users, the CRDs before all
 // others. Events of the works start the next pass after each step.
 func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
 	if !slices.Contains(s.addon.Finalizers, api.FoundationFinalizer) {
@@ -53,6 +53,9 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 	}
 	if err := r.reportRemoval(ctx, s); err != nil {
 		return reconcile.Result{}, err
+	}
+	if s.verification != nil { // Knative's controllers remove the finalizers of the Service's resources
+		return reconcile.Result{}, r.removeVerification(ctx, s)
 	}
 	if s.removesCRDs() {
 		return reconcile.Result{}, r.removeCRDs(ctx, s)

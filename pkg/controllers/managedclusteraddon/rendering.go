@@ -24,6 +24,9 @@ func (r *Reconciler) keepRendering(ctx context.Context, s *scope, bundle *render
 	if owners := s.foundation.OwnerReferences; len(owners) != 1 || owners[0].UID != s.addon.UID {
 		return r.updateWork(ctx, manifestwork.OwnedBy(s.foundation, s.addon))
 	}
+	if recorded, err := r.reconcileVerification(ctx, s, bundle); recorded || err != nil {
+		return err
+	}
 	if err := r.reconcileGate(ctx, s, bundle); err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ func determineRendering(s *scope, in addon.DeliveryInput, decision addon.Deliver
 	if !rollout.FollowsTurn(last, name, s.annotationOfFoundation(api.RenderingTurnAnnotation)) {
 		return nil
 	}
-	if decision.State == addon.Deliverable && manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation) && manifestwork.Runs(in.Bundle, s.foundation, s.payloads) {
+	if decision.State == addon.Deliverable && manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation) && manifestwork.Runs(in.Bundle, s.foundation, s.payloads) && s.isVerified(in.Bundle) {
 		return say(metav1.ConditionTrue, api.ReasonRenderingRuns, rollout.RunningMessage(name))
 	}
 	return say(metav1.ConditionUnknown, api.ReasonRenderingDelivering, "rendering "+name+" is being delivered")

@@ -44,6 +44,8 @@ type scope struct {
 	foundation *workv1.ManifestWork
 	// gate is nil when the work does not exist.
 	gate *workv1.ManifestWork
+	// verification is the work with the Service of the verification; nil when the work does not exist.
+	verification *workv1.ManifestWork
 	// crds is the work that deletes the CRDs in a removal with the resources of users; nil when the work does not exist.
 	crds *workv1.ManifestWork
 	// payloads are the works that addon-framework wrote for the add-on, sorted by name.
@@ -89,6 +91,9 @@ func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister
 		return err
 	}
 	if s.gate, err = s.workNamed(foundations, manifestwork.GateName(s.component)); err != nil {
+		return err
+	}
+	if s.verification, err = s.workNamed(foundations, manifestwork.VerificationName(s.component)); err != nil {
 		return err
 	}
 	if s.crds, err = s.workNamed(foundations, manifestwork.CRDsName(s.component)); err != nil {

@@ -52,7 +52,7 @@ func (r *Reconciler) reportDelivery(ctx context.Context, s *scope, in addon.Deli
 	}
 	for _, c := range []*metav1.Condition{
 		available, determineManifestApplied(s, in, decision), determineDegraded(s, fault), determineValuesResolved(s, fault),
-		determineDependencies(s), determineRendering(s, in, decision),
+		determineDependencies(s), determineRendering(s, in, decision), determineVerified(s, in, decision),
 	} {
 		if c != nil {
 			conditions = append(conditions, *c)

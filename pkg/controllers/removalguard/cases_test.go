@@ -214,6 +214,11 @@ func TestReconcile(t *testing.T) {
 			hub:    newHub(1).deleted(1).held(1, over).freed().gated(),
 			want:   []string{`patch manifestworks c0/knative-serving-gate {"ownerReferences":null}`},
 		},
+		"requested again: the verification loses its owner too": {
+			reason: "The new add-on continues the verification.",
+			hub:    newHub(1).deleted(1).held(1, over).freed().verifying(),
+			want:   []string{`patch manifestworks c0/knative-serving-verification {"ownerReferences":null}`},
+		},
 		"requested again: the add-on goes last": {
 			reason: "Works of an owner that is gone are garbage. Finalizers of others stay.",
 			hub:    newHub(1).deleted(1).held(1, over).freed(),

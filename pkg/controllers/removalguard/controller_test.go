@@ -178,6 +178,14 @@ func (h *fakeHub) gated() *fakeHub {
 	return h
 }
 
+// verifying gives the first cluster a verification.
+func (h *fakeHub) verifying() *fakeHub {
+	w := manifestwork.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0], nil)
+	w.Name = manifestwork.VerificationName(api.Serving)
+	h.foundations = append(h.foundations, w)
+	return h
+}
+
 // indexerOf returns a cache of objects that were read from a hub: each object has a resource version.
 func indexerOf[T client.Object](t *testing.T, indexers cache.Indexers, objects ...T) cache.Indexer {
 	t.Helper()

@@ -107,13 +107,10 @@ func (r *Reconciler) deleteHandover(ctx context.Context, record *appsv1.Controll
 	return nil
 }
 
-// listWorks returns the foundation, or nil, and the other works of an add-on: the payloads, and the gate if it exists.
+// listWorks returns the foundation, or nil, and the other works of an add-on: the payloads, and the gate and the verification if
+// both exist.
 func (r *Reconciler) listWorks(s *scope, p *pendingRemoval) (foundation *workv1.ManifestWork, others []*workv1.ManifestWork, err error) {
 	foundation, err = r.findWork(p.Namespace, manifestwork.FoundationName(s.component))
-	if err != nil {
-		return nil, nil, err
-	}
-	gate, err := r.findWork(p.Namespace, manifestwork.GateName(s.component))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,8 +118,14 @@ func (r *Reconciler) listWorks(s *scope, p *pendingRemoval) (foundation *workv1.
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot list the works of cluster %q: %w", p.Namespace, err)
 	}
-	if gate != nil {
-		others = append(others, gate)
+	for _, name := range []string{manifestwork.GateName(s.component), manifestwork.VerificationName(s.component)} {
+		w, err := r.findWork(p.Namespace, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if w != nil {
+			others = append(others, w)
+		}
 	}
 	return foundation, others, nil
 }

@@ -28,8 +28,12 @@ func (i *Installation) inspectBundle(ctx context.Context, b *render.Bundle, opti
 		return Outcome{}, err
 	}
 	i.anchor = a
-	p := i.planChanges(b, a, seen)
-	out := Outcome{Observation: i.observeBundle(b, a, seen)}
+	verification, err := i.planVerification(b, a, seen)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p := i.planChanges(verification.bundle, a, seen)
+	out := Outcome{Observation: i.observeBundle(b, a, seen), Verification: verification.state}
 	out.Pending = !p.isEmpty() || len(p.postponed) > 0 || len(out.Observation.Failed) > 0 || a.Installed().Delivered != b.Version
 	out.Observation.Failed = nil
 	return out, nil

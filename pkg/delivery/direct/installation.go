@@ -39,6 +39,8 @@ type Installation struct {
 	removalBegun bool
 	// stopBegun is the time when a removal first waited for pods to end.
 	stopBegun time.Time
+	// verificationRemoval is the time when a removal first found the Service of a verification.
+	verificationRemoval time.Time
 	// repairs records which objects were repaired recently.
 	repairs repairHistory
 }
@@ -86,6 +88,8 @@ type Outcome struct {
 	// Held describes the installation of a cluster that waits for its turn to get the bundle; nil for any other cluster. Observation is
 	// then the state of that installation.
 	Held *Held
+	// Verification holds the facts about the requested verification; nil without a request.
+	Verification *delivery.Verification
 	// Pending reports that a paused pass has changes to apply.
 	Pending bool
 	// Retry is the time until the next pass has work without a change on the cluster; 0 without such work.
@@ -166,7 +170,12 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 	if i.awaitsTurn(b, a, options) {
 		return i.keepRendering(ctx, b, a, seen)
 	}
-	p := i.planChanges(b, a, seen)
+	verification, err := i.planVerification(b, a, seen)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p := i.planChanges(verification.bundle, a, seen)
+	p.installed.Verified = verification.record
 	if options.Revision != "" {
 		p.installed.Revision = options.Revision
 	}
@@ -182,7 +191,8 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 	i.anchor = a
 	out := Outcome{Observation: i.observeBundle(b, a, seen), Retry: i.retryDelay(p)}
 	out.Repaired, out.Loop = i.recordRepairs(p)
-	return out, nil
+	err = i.observeVerification(&out, b, a, seen)
+	return out, err
 }
 
 // claimAnchor returns the anchor of the installation, and creates an anchor if there is none and the cluster is free.

@@ -31,12 +31,16 @@ func desiredObjects(b *render.Bundle, anchor types.UID) []desiredObject {
 	objects := b.Objects()
 	out := make([]desiredObject, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, desiredObject{
-			Object: o, id: o.ID(), stage: render.KindOf(o.GroupVersionKind().GroupKind()).Stage,
-			digest: clustercache.Digest(o.JSON, []byte(anchor), []byte(b.Component)),
-		})
+		out = append(out, newDesiredObject(o, b.Component, anchor))
 	}
 	return out
+}
+
+func newDesiredObject(o render.Object, component api.Component, anchor types.UID) desiredObject {
+	return desiredObject{
+		Object: o, id: o.ID(), stage: render.KindOf(o.GroupVersionKind().GroupKind()).Stage,
+		digest: clustercache.Digest(o.JSON, []byte(anchor), []byte(component)),
+	}
 }
 
 // inventoryItem returns the record of the object before the first apply.

@@ -51,10 +51,22 @@ func permissionsFor(needs []Need) permissions {
 				p.allowApply(&o)
 				p.allowRemove(&o, &n, b.Namespace)
 			}
+			p.allowVerification(b, &n)
 		}
 	}
 	p.removeRedundant()
 	return p
+}
+
+// allowVerification allows to apply, observe and remove the Service of a requested verification.
+func (p permissions) allowVerification(b *render.Bundle, n *Need) {
+	if b.Verification == nil {
+		return
+	}
+	if service, err := b.Verification.Service(b.RenderingName()); err == nil { // a Service of texts always encodes
+		p.allowApply(&service)
+		p.allowRemove(&service, n, b.Namespace)
+	}
 }
 
 // allowClaim allows to read and write the install namespace and the anchor.

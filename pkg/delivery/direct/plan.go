@@ -80,7 +80,8 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 			continue
 		}
 		p.items[id] = e
-		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation { // the foundation stays for resources of users
+		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation && // the foundation stays for resources of users
+			!isKeptService(b, id) {
 			unwanted = append(unwanted, e)
 		}
 	}

@@ -95,6 +95,9 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 }
 
 func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+	if waiting, err := i.removeVerification(ctx, inv); waiting != "" || err != nil {
+		return waiting, err
+	}
 	for _, s := range inventory.RemovalOrder() {
 		if s == render.StageWorkload {
 			if waiting, err := i.stopWorkloads(ctx, inv); waiting != "" || err != nil {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -306,6 +307,9 @@ func (s *apiServer) answer(verb string, p path, r *http.Request, body []byte) (m
 	out := in
 	if exists {
 		out = &unstructured.Unstructured{Object: merge(have.DeepCopy().Object, in.Object)}
+		if !reflect.DeepEqual(have.Object["spec"], out.Object["spec"]) {
+			out.SetGeneration(have.GetGeneration() + 1)
+		}
 	}
 	if verb == "apply" {
 		out.SetManagedFields([]metav1.ManagedFieldsEntry{{

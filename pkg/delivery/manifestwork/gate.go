@@ -46,10 +46,12 @@ func Gate(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn, configs map
 }
 
 // CloseGate makes OCM wait for the gate. A closed gate names no configuration before the agent has reported that the ConfigMap does
-// not exist ([IsReported]): the agent may report the ConfigMap of the open gate under the generation of the closed gate.
+// not exist ([IsReported]): the agent may report the ConfigMap of the open gate under the generation of the closed gate. A closed gate
+// loses the record of the last verification.
 func CloseGate(gate *workv1.ManifestWork, b *render.Bundle) {
 	metav1.SetMetaDataLabel(&gate.ObjectMeta, addonv1beta1.AddonLabelKey, b.Component.AddOnName())
 	delete(gate.Annotations, workv1.ManifestConfigSpecHashAnnotationKey)
+	delete(gate.Annotations, api.VerifiedRenderingAnnotation)
 	refer(gate, b.Namespace, GateName(b.Component))
 }
 

@@ -58,7 +58,11 @@ func TestGate(t *testing.T) {
 	if HasGateReference(gate, &moved) {
 		t.Error("an open gate may stay in the former install namespace, which somebody may delete")
 	}
+	metav1.SetMetaDataAnnotation(&gate.ObjectMeta, api.VerifiedRenderingAnnotation, "r1")
 	CloseGate(gate, b)
+	if IsVerified(gate, "r1") {
+		t.Error("a gate that closes keeps the record of a verification")
+	}
 	if !IsClosed(gate) || !HasGateReference(gate, b) || ConfigsOf(gate) != nil {
 		t.Errorf("a gate that closes has spec %+v and names configurations %v", gate.Spec, ConfigsOf(gate))
 	}

@@ -33,13 +33,18 @@ func TestCountClusters(t *testing.T) {
 		Revision: "r1", Total: 8, Updated: 4, Ready: 1, Failed: 2, Unresolved: 3,
 		UnresolvedReasons: []fleetv1alpha1.ReasonCount{{Reason: "ManagedClusterUnavailable", Clusters: 2}, {Reason: "NotOwned", Clusters: 1}},
 		Versions: []fleetv1alpha1.VersionCount{
-			{Component: "knative-serving", Version: "1.22.0", Clusters: 2}, {Component: "knative-serving", Version: "1.23.0", Clusters: 2},
+			{Component: "knative-serving", Version: "1.22.0", Clusters: 2},
+			{Component: "knative-serving", Version: "1.23.0", Clusters: 2},
 			{Component: "knative-eventing", Version: "1.23.0", Clusters: 1},
 		},
 		Clusters: []fleetv1alpha1.ClusterReport{
-			{Name: "slow", Reason: "TimedOut", Since: at(since.Add(time.Second))}, {Name: "bad", Reason: "InvalidSpec", Since: at(since)},
-			{Name: "foreign", Reason: "NotOwned"}, {Name: "lost", Reason: "ManagedClusterUnavailable"}, {Name: "lost too", Reason: "ManagedClusterUnavailable"},
-			{Name: "next", Reason: "Waiting"}, {Name: "late", Reason: "WorkloadsNotReady"},
+			{Name: "slow", Reason: "TimedOut", Since: at(since.Add(time.Second))},
+			{Name: "bad", Reason: "InvalidSpec", Since: at(since)},
+			{Name: "foreign", Reason: "NotOwned"},
+			{Name: "lost", Reason: "ManagedClusterUnavailable"},
+			{Name: "lost too", Reason: "ManagedClusterUnavailable"},
+			{Name: "next", Reason: "Waiting"},
+			{Name: "late", Reason: "WorkloadsNotReady"},
 		},
 	}
 	if diff := cmp.Diff(want, CountClusters("r1", clusters)); diff != "" {

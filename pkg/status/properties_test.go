@@ -58,7 +58,9 @@ func everyInput(yield func(name string, in *Installation, last []metav1.Conditio
 // everyFleet calls yield with each combination of what can be known of a fleet configuration.
 func everyFleet(yield func(name string, in Fleet)) {
 	for _, in := range []Fleet{
-		{}, {Clusters: []string{"a"}}, {Clusters: []string{"b", "a"}, NotReady: []string{"b"}, Held: []string{"a"}},
+		{},
+		{Clusters: []string{"a"}},
+		{Clusters: []string{"b", "a"}, NotReady: []string{"b"}, Held: []string{"a"}},
 		{Clusters: []string{"b", "a"}, Waiting: []string{"b"}, Unresolved: []string{"b"}, Ineligible: []string{"a"}, Lacking: []string{"a", "b"}},
 		{Clusters: []string{"b", "a"}, Waiting: []string{"b"}, Failed: []string{"b"}},
 	} {

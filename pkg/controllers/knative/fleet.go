@@ -236,8 +236,11 @@ func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, stat
 		names   *[]string
 		applies bool
 	}{
-		{&out.NotReady, !isAvailable}, {&out.Outdated, isAvailable && !isCompleted}, {&out.Held, isHeld},
-		{&out.Failed, state.Phase == rollout.Failed}, {&out.Unresolved, state.Unresolved},
+		{&out.NotReady, !isAvailable},
+		{&out.Outdated, isAvailable && !isCompleted},
+		{&out.Held, isHeld},
+		{&out.Failed, state.Phase == rollout.Failed},
+		{&out.Unresolved, state.Unresolved},
 		{&out.Ineligible, apimeta.IsStatusConditionFalse(conditions, api.VersionMigrationEligible)},
 		{&out.Lacking, apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)},
 		{&out.Unverified, apimeta.IsStatusConditionFalse(conditions, api.Verified)},

@@ -318,8 +318,11 @@ func TestFleetRollout(t *testing.T) {
 			{Component: "knative-serving", Version: "1.22.0", Clusters: 2}, {Component: "knative-serving", Version: "1.23.0", Clusters: 1},
 		},
 		Clusters: []fleetv1alpha1.ClusterReport{
-			{Name: "c4", Reason: "Because"}, {Name: "c5", Reason: "Because"},
-			{Name: "c2", Reason: "Waiting"}, {Name: "c3", Reason: "Waiting"}, {Name: "c7", Reason: "Waiting"},
+			{Name: "c4", Reason: "Because"},
+			{Name: "c5", Reason: "Because"},
+			{Name: "c2", Reason: "Waiting"},
+			{Name: "c3", Reason: "Waiting"},
+			{Name: "c7", Reason: "Waiting"},
 		},
 	}
 	if diff := cmp.Diff(want, status.Rollout); diff != "" {

@@ -48,6 +48,8 @@ func TestKeepUserData(t *testing.T) {
 	collected.User = collector
 	emptied := deletion(kubernetes, "serving.knative.dev", "services", "")
 	emptied.User, emptied.Verb = namespaceController, "deletecollection"
+	verification := deletion(manager, "serving.knative.dev", "services", api.VerificationServiceName)
+	verification.Namespace = "knative-serving"
 	for name, tc := range map[string]struct {
 		change   lab.Change
 		hub      bool
@@ -59,6 +61,8 @@ func TestKeepUserData(t *testing.T) {
 		"the garbage collector deletes a CRD":             {change: collected, want: services},
 		"the work agent deletes a Namespace":              {change: deletion(workAgent, "", "namespaces", "knative-serving"), want: "namespaces knative-serving"},
 		"the manager deletes a Service of a user":         {change: deletion(manager, "serving.knative.dev", "services", "hello"), want: "hello"},
+		"the manager deletes the Service of a verification": {change: verification},
+		"the manager deletes another Service of the name": {change: deletion(manager, "serving.knative.dev", "services", api.VerificationServiceName), want: api.VerificationServiceName},
 		"the manager deletes a ClusterDomainClaim":        {change: deletion(manager, "networking.internal.knative.dev", "clusterdomainclaims", "a.b"), want: "a.b"},
 		"the manager deletes a Certificate of its own":    {change: deletion(manager, "networking.internal.knative.dev", "certificates", "c")},
 		"the manager deletes a KnativeServing":            {change: deletion(manager, api.Group, "knativeservings", "k")},

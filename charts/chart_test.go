@@ -398,6 +398,22 @@ func TestRenderingRollout(t *testing.T) {
 	}
 }
 
+// TestVerificationDefault holds that both programs that install get the verification, and no flag by default.
+func TestVerificationDefault(t *testing.T) {
+	for values, want := range map[string]int{"localInstalls: true": 0, "{localInstalls: true, rendering: {verification: KeptService}}": 2} {
+		found := 0
+		for _, name := range []string{"knative-addon-manager", "knative-addon-local"} {
+			d := renderObject[appsv1.Deployment](t, values, "Deployment/"+name)
+			if slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--verification=KeptService") {
+				found++
+			}
+		}
+		if found != want {
+			t.Errorf("%s: %d programs have the flag, want %d", values, found, want)
+		}
+	}
+}
+
 func TestRefusedValues(t *testing.T) {
 	plugins := fmt.Sprintf(upstreamPlugins, "InitContainer")
 	for name, tc := range map[string]struct{ values, want string }{
@@ -417,6 +433,7 @@ func TestRefusedValues(t *testing.T) {
 		"a variable without a name":           {`extraEnv: [{value: x}]`, "extraEnv"},
 		"a mount without a path":              {`extraVolumeMounts: [{name: x}]`, "extraVolumeMounts"},
 		"a volume without a name":             {`extraVolumes: [{emptyDir: {}}]`, "extraVolumes"},
+		"a misspelled verification":           {`rendering: {verification: service}`, "verification"},
 		"a rollout of renderings by groups":   {`rendering: {rolloutStrategy: {type: ProgressivePerGroup}}`, "rolloutStrategy"},
 		"a misspelled rollout of renderings":  {`rendering: {rolloutStrategy: {progressive: {maxFailure: 1}}}`, "maxFailure"},
 	} {

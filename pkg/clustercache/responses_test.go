@@ -294,7 +294,7 @@ func TestServicesAreReadInPart(t *testing.T) {
 			"status": map[string]any{"observedGeneration": int64(2), "conditions": conditions},
 		}}
 	}
-	s, err := readWorkload(service([]any{"no condition", map[string]any{"type": "RoutesReady", "status": "True"}, ready}))
+	s, err := readWorkload(service([]any{"no condition", ready, map[string]any{"type": "RoutesReady", "status": "True"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -60,6 +61,8 @@ func deletesUserData(c *lab.Change) bool {
 		return true
 	case c.Group == "networking.internal.knative.dev":
 		return c.Resource == "clusterdomainclaims"
+	case c.Group == "serving.knative.dev" && c.Namespace == api.Serving.InstallNamespace():
+		return !strings.HasPrefix(c.Name, api.VerificationServiceName) // the Service of a verification, and its resources
 	}
 	// The add-on owns the resources of internal groups, and resources of group operator configure the add-on.
 	return strings.HasSuffix(c.Group, ".knative.dev") && !strings.Contains(c.Group, ".internal.") && c.Group != "operator.knative.dev"

@@ -48,28 +48,32 @@ func TestKeepUserData(t *testing.T) {
 	collected.User = collector
 	emptied := deletion(kubernetes, "serving.knative.dev", "services", "")
 	emptied.User, emptied.Verb = namespaceController, "deletecollection"
+	verification := deletion(manager, "serving.knative.dev", "services", api.VerificationServiceName)
+	verification.Namespace = "knative-serving"
 	for name, tc := range map[string]struct {
 		change   lab.Change
 		hub      bool
 		requests []RemovalRequest
 		want     string
 	}{
-		"the manager deletes a CRD":                       {change: deletion(manager, crdGroup, crds, services), want: "customresourcedefinitions.apiextensions.k8s.io " + services},
-		"the work agent deletes a CRD":                    {change: deletion(workAgent, crdGroup, crds, services), want: services},
-		"the garbage collector deletes a CRD":             {change: collected, want: services},
-		"the work agent deletes a Namespace":              {change: deletion(workAgent, "", "namespaces", "knative-serving"), want: "namespaces knative-serving"},
-		"the manager deletes a Service of a user":         {change: deletion(manager, "serving.knative.dev", "services", "hello"), want: "hello"},
-		"the manager deletes a ClusterDomainClaim":        {change: deletion(manager, "networking.internal.knative.dev", "clusterdomainclaims", "a.b"), want: "a.b"},
-		"the manager deletes a Certificate of its own":    {change: deletion(manager, "networking.internal.knative.dev", "certificates", "c")},
-		"the manager deletes a KnativeServing":            {change: deletion(manager, api.Group, "knativeservings", "k")},
-		"the test deletes a CRD":                          {change: deletion(testProgram, crdGroup, crds, services)},
-		"the Namespace of a user is emptied":              {change: emptied},
-		"OCM deletes the Namespace of a detached cluster": {change: deletion(workAgent, "", "namespaces", "cluster1"), hub: true},
-		"the manager deletes a Namespace of the hub":      {change: deletion(manager, "", "namespaces", "cluster1"), hub: true, want: "cluster1"},
-		"the story has requested the removal":             {change: deletion(manager, crdGroup, crds, services), requests: request("c1", -time.Second)},
-		"the story requests the removal later":            {change: deletion(testProgram, crdGroup, crds, services), requests: request("c1", 0), want: "has no such deletion"},
-		"the story requests the removal on another":       {change: deletion(manager, crdGroup, crds, services), requests: request("c2", -time.Second), want: services},
-		"the manager updates a CRD":                       {change: lab.Change{Agent: manager, Verb: "update", Group: crdGroup, Resource: crds, Name: services}},
+		"the manager deletes a CRD":                         {change: deletion(manager, crdGroup, crds, services), want: "customresourcedefinitions.apiextensions.k8s.io " + services},
+		"the work agent deletes a CRD":                      {change: deletion(workAgent, crdGroup, crds, services), want: services},
+		"the garbage collector deletes a CRD":               {change: collected, want: services},
+		"the work agent deletes a Namespace":                {change: deletion(workAgent, "", "namespaces", "knative-serving"), want: "namespaces knative-serving"},
+		"the manager deletes a Service of a user":           {change: deletion(manager, "serving.knative.dev", "services", "hello"), want: "hello"},
+		"the manager deletes the Service of a verification": {change: verification},
+		"the manager deletes another Service of the name":   {change: deletion(manager, "serving.knative.dev", "services", api.VerificationServiceName), want: api.VerificationServiceName},
+		"the manager deletes a ClusterDomainClaim":          {change: deletion(manager, "networking.internal.knative.dev", "clusterdomainclaims", "a.b"), want: "a.b"},
+		"the manager deletes a Certificate of its own":      {change: deletion(manager, "networking.internal.knative.dev", "certificates", "c")},
+		"the manager deletes a KnativeServing":              {change: deletion(manager, api.Group, "knativeservings", "k")},
+		"the test deletes a CRD":                            {change: deletion(testProgram, crdGroup, crds, services)},
+		"the Namespace of a user is emptied":                {change: emptied},
+		"OCM deletes the Namespace of a detached cluster":   {change: deletion(workAgent, "", "namespaces", "cluster1"), hub: true},
+		"the manager deletes a Namespace of the hub":        {change: deletion(manager, "", "namespaces", "cluster1"), hub: true, want: "cluster1"},
+		"the story has requested the removal":               {change: deletion(manager, crdGroup, crds, services), requests: request("c1", -time.Second)},
+		"the story requests the removal later":              {change: deletion(testProgram, crdGroup, crds, services), requests: request("c1", 0), want: "has no such deletion"},
+		"the story requests the removal on another":         {change: deletion(manager, crdGroup, crds, services), requests: request("c2", -time.Second), want: services},
+		"the manager updates a CRD":                         {change: lab.Change{Agent: manager, Verb: "update", Group: crdGroup, Resource: crds, Name: services}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expectViolation(t, KeepUserData("c1", tc.hub, []lab.Change{tc.change}, tc.requests), tc.want)

@@ -110,7 +110,7 @@ func DetermineDelivery(in DeliveryInput) DeliveryDecision {
 	switch {
 	case in.Ownership.Clear && manifestwork.AwaitsTurn(in.Bundle, in.Foundation, in.Payloads, agentdeploy.ConfigsToMap(in.Configs)):
 		return DeliveryDecision{AwaitingTurn, api.ReasonRenderingWaits, fmt.Sprintf("rendering %s runs, and rendering %s waits for the turn of the cluster",
-			manifestwork.DeliveredRendering(in.Component, in.Payloads), manifestwork.RenderingName(in.Bundle))}
+			manifestwork.DeliveredRendering(in.Component, in.Payloads), in.Bundle.RenderingName())}
 	case !in.Ownership.Clear:
 		return DeliveryDecision{Probing, "", awaited}
 	case awaited != "":

@@ -123,14 +123,14 @@ func TestDetermineDelivery(t *testing.T) {
 			change: func(in *DeliveryInput) { in.Payloads, in.Gate = []*workv1.ManifestWork{otherRendering()}, nil },
 			want: DeliveryDecision{
 				AwaitingTurn, api.ReasonRenderingWaits,
-				"rendering ffffffffffff runs, and rendering " + manifestwork.RenderingName(deliverable(t).Bundle) + " waits for the turn of the cluster",
+				"rendering ffffffffffff runs, and rendering " + deliverable(t).Bundle.RenderingName() + " waits for the turn of the cluster",
 			},
 		},
 		"the cluster has another rendering, and the turn has come": {
 			reason: "The gate is open for the configuration, which stays the same.",
 			change: func(in *DeliveryInput) {
 				in.Payloads = []*workv1.ManifestWork{otherRendering()}
-				in.Foundation.Annotations[api.RenderingTurnAnnotation] = manifestwork.RenderingName(in.Bundle)
+				in.Foundation.Annotations[api.RenderingTurnAnnotation] = in.Bundle.RenderingName()
 			},
 			want: DeliveryDecision{State: Deliverable},
 		},

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
@@ -98,7 +97,7 @@ func (w *StatusWriter) writeInstallation(
 
 // recordRendering returns annotations of a status with the name of a delivered rendering.
 func recordRendering(annotations map[string]string, bundle *render.Bundle) map[string]string {
-	out := map[string]string{api.DeliveredRenderingAnnotation: manifestwork.RenderingName(bundle)}
+	out := map[string]string{api.DeliveredRenderingAnnotation: bundle.RenderingName()}
 	for key, value := range annotations {
 		if key != api.DeliveredRenderingAnnotation { // other writers may have written other annotations
 			out[key] = value

@@ -265,7 +265,7 @@ func (i *Installation) retryDelay(p *changePlan) time.Duration {
 		}
 	}
 	for _, id := range p.postponed {
-		waits = append(waits, max(i.repairs.remainingPause(id), time.Millisecond))
+		waits = append(waits, max(i.repairs.remainingInterval(id), time.Millisecond))
 	}
 	if len(waits) == 0 {
 		return 0

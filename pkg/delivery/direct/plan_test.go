@@ -211,7 +211,11 @@ func TestPlan(t *testing.T) {
 		},
 		"changed after a repair": {"It waits.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d) }, planned{Postponed: []string{"ConfigMap"}}},
 		"changed a while after a repair": {
-			"It has waited.", func(d *desk) { d.change("ConfigMap", changedFields); repaired(d); later(d, firstPause) }, edited,
+			"It has waited.", func(d *desk) {
+				d.change("ConfigMap", changedFields)
+				repaired(d)
+				later(d, delivery.FirstRepairInterval)
+			}, edited,
 		},
 		"another one after a repair": {
 			"What is wanted does not wait.", func(d *desk) { d.alter("ConfigMap", func(e *inventory.Item) { e.Digest = "old" }); repaired(d) }, configMap,

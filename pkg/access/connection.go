@@ -58,7 +58,7 @@ func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pl
 			run = plugins.runAfterFailure
 		}
 		if failure == nil && !got.expires.IsZero() && !opts.Clock.Now().Before(got.expires) {
-			got, failure = nil, providerFailed("compare the clocks of the hub and of who issues the credential",
+			got, failure = nil, providerFailed("compare the clocks of the hub and of the issuer of the credential",
 				"%s gave a credential that has expired already", spec.describePlugin())
 		}
 		c.reportResult(failure)

@@ -61,7 +61,7 @@ func (r *Reconciler) writeSpec(ctx context.Context, config *unstructured.Unstruc
 			target.Revision, r.Component.Kind(), config.GetNamespace(), config.GetName(), err)
 	}
 	r.Events.Eventf(config, target, corev1.EventTypeNormal, "RolledBack", "Rollback",
-		"The spec is that of revision %d (hash %.12s%s) again, as annotation %s asked for %q; it reaches the clusters as any change of the spec",
+		"The spec is that of revision %d (hash %.12s%s) again, as annotation %s requested %q; the spec reaches the clusters as any change of the spec",
 		target.Revision, revision.HashOf(target), describeCompletion(target), api.RollbackAnnotation, message.Shorten(config.GetAnnotations()[api.RollbackAnnotation], maxValue))
 	return nil
 }

@@ -83,7 +83,7 @@ func findLastKnownGood(history []*appsv1.ControllerRevision, good map[string]boo
 			return r, ""
 		}
 	}
-	return nil, "no cluster is known to have completed another spec than the one that is there; name a revision instead: " + describeHistory(history)
+	return nil, "no cluster is known to have completed another spec than the present spec; name a revision instead: " + describeHistory(history)
 }
 
 // describeHistory lists the numbers and hashes of the revisions, for a refusal.

@@ -69,7 +69,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		pause.beginPause(p.Clock.Now())
 		retry = pause.timeLeft(p.Clock.Now())
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: fmt.Sprintf(
-			"%s is slow: %s were not enough, and the rest goes on; see whether a webhook there does not answer", cluster, passTimeout)})
+			"%s is slow: %s were not enough, and the delivery continues; check whether a webhook of the cluster does not respond", cluster, passTimeout)})
 	}
 	if err == nil {
 		err = p.describeRendering()
@@ -193,7 +193,7 @@ func (p *directPass) describeWatchProblem(cluster string) {
 	if problem == "" || p.observed.Target.Reason != api.ReasonTargetResolved {
 		return
 	}
-	p.observed.Target.Message = fmt.Sprintf("%s is listed from time to time instead of watched: %s; see who changes objects with label %s there",
+	p.observed.Target.Message = fmt.Sprintf("%s is polled instead of watched: %s; find the client of the cluster that changes objects with label %s",
 		cluster, problem, api.ComponentLabel)
 }
 
@@ -204,7 +204,7 @@ func (p *directPass) emitRepairEvent(out direct.Outcome) {
 	case text == "":
 	case out.Loop:
 		p.Events.Eventf(config, nil, corev1.EventTypeWarning, "DriftLoop", "Repair", "%s",
-			message.Shorten("Somebody keeps changing what this resource installs; repairs slow down: "+text, message.MaxNote))
+			message.Shorten("A client of the cluster keeps changing objects of this resource, and repairs slow down: "+text, message.MaxNote))
 	default:
 		p.Events.Eventf(config, nil, corev1.EventTypeNormal, "DriftRepaired", "Repair", "%s", message.Shorten("Applied again: "+text, message.MaxNote))
 	}
@@ -220,7 +220,7 @@ func (d *Direct) expectBundle(
 		return err
 	}
 	if clusterValues == nil {
-		clusterValues = values.None("nothing is known of it")
+		clusterValues = values.None("the manager has no facts about the cluster")
 	}
 	in.Bundle, err = d.Bundles.OfConfigFrom(ctx, d.Component, nameOf(config), addon.Place{
 		Namespace: d.Clusters.InstallNamespace(config), Installed: render.Installed{Delivered: last.Version}, Values: clusterValues,

@@ -132,7 +132,7 @@ func (NoLocalInstalls) InstallNamespace(config *unstructured.Unstructured) strin
 func (NoLocalInstalls) FindCluster(_ context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
 	return nil, &UnreachableError{Finding: status.Finding{
 		Status: metav1.ConditionFalse, Reason: api.ReasonLocalInstallsDisabled, Message: fmt.Sprintf(
-			"%s was installed on the hub for this resource; the hub installs and removes only what is in namespace %q, and only with localInstalls of chart knative-addon",
+			"%s was installed on the hub for this resource; the hub installs and removes only resources of namespace %q, and only with localInstalls of chart knative-addon",
 			componentOf(config), componentOf(config).InstallNamespace()),
 	}}
 }

@@ -99,7 +99,7 @@ func (m *ManifestWork) missingAddOn(s *scope) (fault *render.Error, missing bool
 		return &render.Error{Reason: api.ReasonAddOnMissing, Message: fmt.Sprintf(
 			"the hub has no ClusterManagementAddOn %q; install the chart of the add-on", m.Component)}, true
 	case s.isDeliverable() && s.owner.Ownership == target.Leaving:
-		return configPendingFault("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name), true
+		return configPendingFault("an earlier installation on cluster %q is being removed, and the installation of this resource follows", s.ref.Name), true
 	case s.isDeliverable() && !s.ownsAddOn():
 		return configPendingFault("the add-on is being enabled on cluster %q", s.ref.Name), true
 	}

@@ -111,7 +111,7 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 	}
 	if result.Resolved() && result.Target.Mode != api.ModeDirect {
 		result.Reason, result.Message = api.ReasonTargetConflict, fmt.Sprintf(
-			"%s now asks for the work agent, and this resource was installed without it; delete the resource and create it again", r.DisplayName(config))
+			"%s now requests the work agent, and this resource was installed without a work agent; recreate the resource", r.DisplayName(config))
 	}
 	if !result.Resolved() {
 		r.Forget(componentOf(config), nameOf(config))
@@ -122,7 +122,7 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 		return nil, fmt.Errorf("cannot get ClusterProfile %q: %w", result.Target.Profile, err)
 	}
 	if profile == nil {
-		return nil, fmt.Errorf("cannot get ClusterProfile %q: it was deleted a moment ago", result.Target.Profile)
+		return nil, fmt.Errorf("cannot get ClusterProfile %q: the object was deleted a moment ago", result.Target.Profile)
 	}
 	return profile, nil
 }

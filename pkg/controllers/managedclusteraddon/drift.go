@@ -155,10 +155,10 @@ func (r *DriftReconciler) repairWork(
 	interval = r.Backoff.Get(id)
 	if interval >= delivery.DriftLoopInterval {
 		r.Events.Eventf(a, w, corev1.EventTypeWarning, "DriftLoop", "Repair",
-			"Somebody on cluster %q keeps changing what add-on %q installs; repairs slow down: %s", a.Namespace, a.Name, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
+			"A client of cluster %q keeps changing objects of add-on %q, and repairs slow down: %s", a.Namespace, a.Name, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
 	} else {
 		r.Events.Eventf(a, w, corev1.EventTypeNormal, "DriftRepaired", "Repair",
-			"The work agent of cluster %q was asked to apply again: %s", a.Namespace, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
+			"The manager requested the work agent of cluster %q to apply again: %s", a.Namespace, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
 	}
 	return interval, nil
 }

@@ -66,7 +66,7 @@ func (s *scope) isClusterReplaced() bool {
 // installation run again.
 func (r *Reconciler) resetVersionRecords(ctx context.Context, s *scope) error {
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "ClusterReplaced", "Record",
-		"ManagedCluster %q was registered anew (UID %s, before %s): what was recorded of the cluster before does not count any more",
+		"ManagedCluster %q was registered again (UID %s, before %s): the records of the former cluster no longer apply",
 		s.cluster.Name, s.cluster.UID, s.addon.Annotations[api.ClusterUIDAnnotation])
 	if s.annotationOfFoundation(api.FinishedJobsAnnotation) == "" && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil

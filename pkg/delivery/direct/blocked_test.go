@@ -40,7 +40,7 @@ func TestBlocked(t *testing.T) {
 		"the anchor is not read":          {"get " + anchorPath, true, version, "cannot get ConfigMap"},
 		"others are not looked for":       {"list configmaps", false, sync, "cannot list ConfigMaps"},
 		"the namespace is not made":       {"apply namespaces", false, sync, "cannot apply Namespace knative-serving"},
-		"the anchor is not made":          {"create configmaps", false, sync, "cannot record what is installed"},
+		"the anchor is not made":          {"create configmaps", false, sync, "cannot record the installation"},
 		"an object is not seen":           {"list deployments", true, sync, "cannot list deployments.apps"},
 		"it is not known what is left":    {"get namespaces", true, remove, "cannot get Namespace"},
 		"a CRD that is to go is not read": {"get customresourcedefinitions", true, remove, "cannot get CustomResourceDefinition"},

@@ -67,7 +67,7 @@ func TestMoved(t *testing.T) {
 	moved := bundleOf(t, func(b *render.Bundle) { b.Namespace = "elsewhere" })
 	blocked := (*clustercache.BlockedError)(nil)
 	_, err := s.Sync(t.Context(), moved, SyncOptions{})
-	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), `it is installed in namespace "knative-serving"`) {
+	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), `the installation is in namespace "knative-serving"`) {
 		t.Errorf("got %v", err)
 	}
 	if asked := s.asked(); len(asked) > 0 {

@@ -129,7 +129,7 @@ func TestHeldInstallation(t *testing.T) {
 	if out.Held.Installed != want || len(out.Held.Unrepaired) > 0 || out.Retry != 0 {
 		t.Errorf("held is %+v", out)
 	}
-	notReady := []string{"Deployment knative-serving/activator: 0 of 1 pods are updated", "Job knative-serving/migrate: it has not completed yet"}
+	notReady := []string{"Deployment knative-serving/activator: 0 of 1 pods are updated", "Job knative-serving/migrate: the Job has not completed yet"}
 	if diff := cmp.Diff(notReady, out.Held.Kept.NotReady()); diff != "" || out.Observation.Waiting != "" {
 		t.Errorf("waiting for %q, not ready (-want +got):\n%s", out.Observation.Waiting, diff)
 	}

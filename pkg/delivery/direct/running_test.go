@@ -60,7 +60,7 @@ func TestObserveInventory(t *testing.T) {
 		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
 	})
 	s.catchUp(t)
-	s.observes(t, "Job knative-serving/migrate: it has not completed yet")
+	s.observes(t, "Job knative-serving/migrate: the Job has not completed yet")
 	s.edit("jobs/knative-serving/migrate", completed)
 	s.settle(t, b)
 	s.observes(t)

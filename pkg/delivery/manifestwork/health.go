@@ -46,7 +46,7 @@ func Health(workloads []workload.Expected, payloads []*workv1.ManifestWork) (wro
 				wrong = append(wrong, refusal)
 				refused[objectName(m.ResourceMeta)] = true
 			case isAbsent(m):
-				wrong = append(wrong, objectName(m.ResourceMeta)+": it is gone")
+				wrong = append(wrong, objectName(m.ResourceMeta)+": the object is gone")
 			}
 		}
 		seen = append(seen, o.Workloads...)

@@ -113,7 +113,7 @@ func TestHealth(t *testing.T) {
 			payload: func(*render.Bundle) []workv1.ManifestCondition {
 				return []workv1.ManifestCondition{deploymentStatus("webhook", running), lost}
 			},
-			want: []string{"ConfigMap " + ns + "/config: it is gone"},
+			want: []string{"ConfigMap " + ns + "/config: the object is gone"},
 		},
 		"nothing is reported": {
 			reason: "It is not known to be bad.", payload: func(*render.Bundle) []workv1.ManifestCondition { return nil },

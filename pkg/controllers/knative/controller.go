@@ -4,7 +4,6 @@ package knative
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,10 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	result, err := r.reconcile(ctx, config)
-	switch {
-	case errors.Is(err, errProbePending):
-		return reconcile.Result{}, nil // the end of the probe enqueues the resource
-	case render.IsPending(err):
+	if render.IsPending(err) {
 		return reconcile.Result{RequeueAfter: pendingRetry}, nil // the last status stays true
 	}
 	return result, err

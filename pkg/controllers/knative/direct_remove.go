@@ -35,7 +35,7 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
 		return d.describeUnreachableRemoval(config, unreachable), nil
 	}
-	if err != nil {
+	if err != nil || t == nil {
 		return Outcome{}, err
 	}
 	if pausedBy := revision.PausedByResource(d.Component, config); pausedBy != "" {

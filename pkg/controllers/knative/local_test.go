@@ -20,7 +20,7 @@ import (
 )
 
 // TestLocalServes holds which resources are installed on the hub.
-func TestLocalServes(t *testing.T) {
+func TestLocalInstallsDirectly(t *testing.T) {
 	in := func(namespace string) func(*unstructured.Unstructured) {
 		return func(c *unstructured.Unstructured) { c.SetNamespace(namespace) }
 	}
@@ -50,7 +50,7 @@ func TestLocalServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			operator := map[bool]string{true: "Deployment"}[tc.conflict]
 			l := &Local{Finder: &target.Finder{Operator: func() string { return operator }}}
-			if got := l.Serves(tc.config); got != tc.want {
+			if got := l.InstallsDirectly(tc.config); got != tc.want {
 				t.Errorf("it is served: %t", got)
 			}
 			if got := IsLocal(tc.config); got != (tc.want || tc.conflict) {
@@ -89,7 +89,7 @@ func TestLocalNamespace(t *testing.T) {
 
 // TestNoLocalInstalls holds that a manager without rights on the hub says what a removal waits for.
 func TestNoLocalInstalls(t *testing.T) {
-	if (NoLocalInstalls{}).Serves(localServing()) {
+	if (NoLocalInstalls{}).InstallsDirectly(localServing()) {
 		t.Error("it serves the hub")
 	}
 	_, err := NoLocalInstalls{}.FindCluster(t.Context(), localServing())

@@ -41,9 +41,9 @@ type Remote struct {
 
 var _ Clusters = (*Remote)(nil)
 
-// Serves implements Clusters. A resource stays with the delivery that installed the resource, the work agent or the manager: two
+// InstallsDirectly implements Clusters. A resource stays with the delivery that installed the resource, the work agent or the manager: two
 // deliveries to one cluster would be two writers.
-func (r *Remote) Serves(config *unstructured.Unstructured) bool {
+func (r *Remote) InstallsDirectly(config *unstructured.Unstructured) bool {
 	if _, refers := target.ReferenceOf(config); !refers || slices.Contains(config.GetFinalizers(), api.InstallFinalizer) {
 		return false
 	}
@@ -84,8 +84,11 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 		return nil, err
 	}
 	monitor := connectionMonitor{connection: c, clusterValues: clusterValues}
-	probeCtx := context.WithoutCancel(ctx) // a probe goes on when the pass has ended
-	err = c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) }, r.Requests.enqueue)
+	probeCtx := context.WithoutCancel(ctx) // a probe continues after the end of the pass
+	pending, err := c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) }, r.Requests.enqueue)
+	if pending {
+		return nil, nil
+	}
 	if err != nil {
 		if unreachable, ok := monitor.UnreachableError(err); ok {
 			return nil, unreachable

@@ -15,7 +15,7 @@ import (
 
 // TestRepairs holds the pauses between repairs, when a loop is reported, and when repairs are forgotten.
 func TestRepairs(t *testing.T) {
-	d := newDesk(t)
+	d := newPlanFixture(t)
 	id, other := d.of("ConfigMap").ID(), render.ObjectID{Kind: "Secret", Name: "x"}
 	if d.repairs.remainingInterval(id) > 0 {
 		t.Error("the first repair waits")
@@ -48,7 +48,7 @@ func TestRepairs(t *testing.T) {
 
 // TestFailedRepairIsNoRepair holds that a failed write is not recorded as a repair.
 func TestFailedRepairIsNoRepair(t *testing.T) {
-	d := newDesk(t)
+	d := newPlanFixture(t)
 	d.lose("ConfigMap")
 	d.change("Deployment", func(s *clustercache.Object) { s.FieldsDigest = "theirs" })
 	p := d.planChanges(d.bundle, d.anchor, d.seen())

@@ -282,7 +282,7 @@ func (c *connection) closeIdleConnections() {
 	}
 }
 
-// isWatch reports whether the answer to a request goes on until one side ends the answer.
+// isWatch reports whether the response to a request lasts until the client or the server ends the response.
 func isWatch(req *http.Request) bool {
 	watch := req.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"

@@ -140,7 +140,7 @@ func (s *Session) endReason() *fault {
 	return s.endFault
 }
 
-// endWith ends the session: no further request begins, and watches end, which would go on for ever. Other requests run to
+// endWith ends the session: no further request begins, and watches end, because a watch has no end of its own. Other requests run to
 // the end.
 func (s *Session) endWith(why *fault) {
 	s.mu.Lock()

@@ -38,7 +38,7 @@ func (c *RenderingChange) describe() string {
 		cmp.Or(c.From, "(not recorded)"), c.FromVersion, c.To)
 }
 
-// record is what the hub records of the objects of a cluster without a work agent: the version and the rendering that the cluster got
+// record holds the facts that the hub records of the objects of a cluster without a work agent: the version and the rendering that the cluster got
 // completely.
 type record struct{ version, rendering string }
 

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -26,7 +27,7 @@ const (
 
 // findTarget returns the revision that the value of the annotation requests, or a refusal with the reason why there is none.
 func (r *Reconciler) findTarget(config *unstructured.Unstructured, value string) (target *appsv1.ControllerRevision, refusal string, err error) {
-	history, err := revision.History(r.Revisions, r.Component, keyOf(config))
+	history, err := revision.History(r.Revisions, r.Component, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +39,7 @@ func (r *Reconciler) findTarget(config *unstructured.Unstructured, value string)
 	if err != nil {
 		return nil, "", err
 	}
-	referred, err := r.References.Of(r.Component, keyOf(config))
+	referred, err := r.References.Of(r.Component, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return nil, "", err
 	}

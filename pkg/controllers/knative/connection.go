@@ -66,7 +66,7 @@ func (c *connection) answerDeadline() time.Time {
 	return deadline
 }
 
-// probe asks the cluster for its UID, unless the cluster answered a moment ago.
+// probe reads the UID of the cluster, unless the cluster answered a moment ago.
 func (c *connection) probe(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

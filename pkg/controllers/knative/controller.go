@@ -23,7 +23,7 @@ import (
 type Reconciler struct {
 	Component api.Component
 	Configs   cache.GenericLister
-	// Finder decides what the hub permits. A target.Finder implements it.
+	// Finder decides which installations the hub permits. A target.Finder implements the interface.
 	Finder Finder
 	// Deliveries are the ways to install a resource, the preferred one first.
 	Deliveries []Delivery
@@ -37,7 +37,7 @@ type Reconciler struct {
 	conflicts conflictReports
 }
 
-// Finder decides what the hub permits.
+// Finder decides which installations the hub permits.
 type Finder interface {
 	// Conflict returns the result for every resource while the Knative Operator of the hub reconciles the resources.
 	Conflict() (result resolve.Result, conflict bool)

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -77,7 +78,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	p.Renderings.recordReport(nameOf(config), p.report)
+	p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
 	p.describeWatchProblem(cluster)
 	return Outcome{Installation: p.observed, RequeueAfter: soonest(retry, p.cluster.NextProbe)}, nil
 }
@@ -92,7 +93,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 		return 0, err
 	}
 	place := addon.Place{Namespace: namespace, Installed: installed, Values: p.cluster.Values}
-	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, nameOf(config), place)
+	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(config), place)
 	if render.IsPending(err) {
 		return 0, err
 	}
@@ -169,7 +170,7 @@ func (p *directPass) renderDelivered(ctx context.Context, place addon.Place) (*r
 	if place.Revision == "" || place.Revision == p.revision {
 		return nil, nil
 	}
-	bundle, err := p.Bundles.OfConfigFrom(ctx, p.Component, nameOf(p.resource.Config), place)
+	bundle, err := p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(p.resource.Config), place)
 	if fault := (*render.Error)(nil); errors.As(err, &fault) && !render.IsPending(err) {
 		return nil, nil
 	}
@@ -222,7 +223,7 @@ func (d *Direct) expectBundle(
 	if clusterValues == nil {
 		clusterValues = values.None("the manager has no facts about the cluster")
 	}
-	in.Bundle, err = d.Bundles.OfConfigFrom(ctx, d.Component, nameOf(config), addon.Place{
+	in.Bundle, err = d.Bundles.OfConfigFrom(ctx, d.Component, client.ObjectKeyFromObject(config), addon.Place{
 		Namespace: d.Clusters.InstallNamespace(config), Installed: render.Installed{Delivered: last.Version}, Values: clusterValues,
 	})
 	if render.IsPending(err) {

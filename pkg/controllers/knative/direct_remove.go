@@ -114,7 +114,7 @@ func (d *Direct) describeUnreachableRemoval(config *unstructured.Unstructured, u
 
 // anchorName returns the name of the ConfigMap that records the installation; empty when nothing was installed.
 func anchorName(c api.Component, config *unstructured.Unstructured) string {
-	name, err := inventory.Owner{Component: c, Name: nameOf(config)}.AnchorName()
+	name, err := inventory.Owner{Component: c, Name: client.ObjectKeyFromObject(config)}.AnchorName()
 	if err != nil {
 		return ""
 	}
@@ -123,7 +123,7 @@ func anchorName(c api.Component, config *unstructured.Unstructured) string {
 
 // releaseFinalizer drops the memory of the resource and the finalizer.
 func (d *Direct) releaseFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
-	d.Forget(nameOf(config))
+	d.Forget(client.ObjectKeyFromObject(config))
 	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
 		controllerutil.RemoveFinalizer(changed, d.Finalizer())
 	})

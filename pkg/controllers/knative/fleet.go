@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
@@ -66,7 +67,7 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 	if last.equalsIgnoringTimes(now) {
 		return reconcile.Result{}, nil
 	}
-	name, at := nameOf(config), f.Clock.Now()
+	name, at := client.ObjectKeyFromObject(config), f.Clock.Now()
 	if wait := f.written.nextWrite(name).Sub(at); wait > 0 && last.ObservedGeneration == now.ObservedGeneration {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
@@ -76,7 +77,7 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 
 // countAddOns counts the add-ons that the resource configures.
 func (f *FleetStatus) countAddOns(ctx context.Context, resource *Resource) (status.Fleet, error) {
-	config, name := resource.Config, nameOf(resource.Config)
+	config, name := resource.Config, client.ObjectKeyFromObject(resource.Config)
 	out := status.Fleet{Paused: revision.Paused(config.GetAnnotations()), Annotations: refusedAnnotations(resource.Annotations)}
 	gvr := f.Component.Resource()
 	hash, err := revision.Hash(config)

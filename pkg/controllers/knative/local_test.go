@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/target"
@@ -131,7 +132,7 @@ func TestLocalUsers(t *testing.T) {
 			t.Errorf("a change of component %q enqueues %v", component, got)
 		}
 	}
-	l.Forget(api.Serving, nameOf(localServing()))
+	l.Forget(api.Serving, client.ObjectKeyFromObject(localServing()))
 	if got := l.users.usersOf(types.NamespacedName{}, ""); len(got) > 0 {
 		t.Errorf("after the end a change enqueues %v", got)
 	}

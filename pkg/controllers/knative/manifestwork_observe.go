@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -137,7 +138,7 @@ func (m *ManifestWork) isAssigned(s *scope, desired *addonv1beta1.ConfigSpecHash
 
 // isLatest reports whether the bundle is the bundle of the current spec. The error means that the latter is being rendered.
 func (m *ManifestWork) isLatest(ctx context.Context, s *scope, bundle *render.Bundle) (bool, error) {
-	latest, err := m.Bundles.Latest(ctx, nameOf(s.Config), s.addOn)
+	latest, err := m.Bundles.Latest(ctx, client.ObjectKeyFromObject(s.Config), s.addOn)
 	if render.IsPending(err) {
 		return false, err
 	}

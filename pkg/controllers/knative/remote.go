@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -77,7 +78,7 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 	clusterValues := values.OfClusterProfile(profile)
 	c, err := r.ensureConnection(config, profile)
 	if err != nil {
-		r.Forget(componentOf(config), nameOf(config))
+		r.Forget(componentOf(config), client.ObjectKeyFromObject(config))
 		if unreachable, ok := newUnreachableError(err, unreachableRetry, clusterValues); ok {
 			return nil, unreachable
 		}
@@ -117,7 +118,7 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 			"%s now requests the work agent, and this resource was installed without a work agent; recreate the resource", r.DisplayName(config))
 	}
 	if !result.Resolved() {
-		r.Forget(componentOf(config), nameOf(config))
+		r.Forget(componentOf(config), client.ObjectKeyFromObject(config))
 		return nil, &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
 	}
 	profile, err := r.Finder.Profiles.Get(result.Target.Profile)

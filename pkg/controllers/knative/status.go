@@ -49,7 +49,7 @@ func readStatus(config *unstructured.Unstructured) (resourceStatus, error) {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &out)
 	}
 	if err != nil {
-		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
+		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), client.ObjectKeyFromObject(config), err)
 	}
 	known := conditionTypes()
 	out.Conditions = slices.DeleteFunc(out.Conditions, func(c metav1.Condition) bool { return !slices.Contains(known, c.Type) })
@@ -88,7 +88,7 @@ func (w *StatusWriter) writeInstallation(
 		}
 	}
 	if isTransition(last, now) {
-		if wait := w.transitions.Take(nameOf(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
+		if wait := w.transitions.Take(client.ObjectKeyFromObject(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
 			return wait, nil
 		}
 	}
@@ -114,7 +114,7 @@ func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Uns
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&now)
 	if err != nil {
-		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), nameOf(config), err)
+		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), client.ObjectKeyFromObject(config), err)
 	}
 	_, err = patchConfig(ctx, w.Client.Resource(w.Component.Resource()), config, func(changed *unstructured.Unstructured) {
 		have, ok := changed.Object["status"].(map[string]any)

@@ -21,8 +21,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// isToBeOrphaned reports whether the cluster keeps the installation: an administrator gives up the installation, or the cluster is
-// detached without an agent. An agent that has begun a removal goes on with the removal after the return: half of an installation
+// isToBeOrphaned reports whether the cluster keeps the installation: an administrator abandons the installation, or the cluster is
+// detached without an agent. An agent that has begun a removal continues the removal after the return: half of an installation
 // blocks the cluster.
 func (s *scope) isToBeOrphaned() (bool, error) {
 	switch {

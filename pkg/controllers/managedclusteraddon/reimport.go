@@ -20,7 +20,7 @@ import (
 
 // hasFormerWorks reports whether the hub has works of a cluster that had the name before: the works are older than the ManagedCluster. A
 // new cluster may have a Knative of another installer, and none of the Jobs has run there. A hub that was restored from a backup has
-// created its objects anew, in any order, and the foundation names the lost hub: such works are of the same cluster.
+// recreated its objects, in any order, and the foundation names the lost hub: such works are of the same cluster.
 func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error) {
 	if s.cluster == nil || s.foundation == nil {
 		return false, nil

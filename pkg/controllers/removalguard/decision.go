@@ -119,7 +119,7 @@ func determineDecision(in *input) decision {
 	return out
 }
 
-// allowedDecision returns the decision to remove an installation. An Event of the add-on tells the cause.
+// allowedDecision returns the decision to remove an installation. An Event of the add-on names the cause.
 func allowedDecision(cause string) decision {
 	return decision{action: actionAllow, reason: api.ReasonRemovalAllowed, message: cause}
 }

@@ -150,7 +150,7 @@ func compareFile(
 	return groups, err
 }
 
-// compareInstalled compares what this program renders with the installations, and warns of installations that are left out.
+// compareInstalled compares the renderings of this program with the installations, and warns of installations that are left out.
 func compareInstalled(cmd *cobra.Command, comparer *comparison.Comparer, objects installations.Objects, filter *installations.Filter) ([]comparison.Group, error) {
 	groups, omitted, err := comparer.CompareInstalled(cmd.Context(), objects, filter)
 	for _, o := range omitted {

@@ -54,7 +54,7 @@ func (f *selectionFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.selector, "selector", "l", "", "select clusters by the labels of ManagedClusters and ClusterProfiles")
 }
 
-// selection is what the flags and the arguments of a command select.
+// selection holds the hub and the filter that the flags and the arguments of a command name.
 type selection struct {
 	hub    *installations.Hub
 	query  installations.Query

@@ -119,7 +119,7 @@ func (r *accessReviewer) decide(req *http.Request) (int, error) {
 	return status, nil
 }
 
-// review asks the hub who has the token, and whether that user may do the verb on the path.
+// review requests the user of the token from the hub, and whether the user may do the verb on the path.
 func (r *accessReviewer) review(ctx context.Context, token, verb, path string) (int, error) {
 	known, err := r.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

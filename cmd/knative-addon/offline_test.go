@@ -46,7 +46,7 @@ func TestOffline(t *testing.T) {
 	}{
 		"render as YAML":      {newRenderCommand(), []string{"-f", "-"}, []string{"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "name: 3scale-kourier-gateway"}},
 		"render a summary":    {newRenderCommand(), []string{"-f", "-", "-o", "summary"}, []string{"knative-serving 1.23.0", "Payload", "Images"}},
-		"render for push":     {newRenderCommand(), []string{"-f", "-", "--for", "push"}, []string{"_example"}},
+		"render for push":     {newRenderCommand(), []string{"-f", "-", "--mode", "Direct"}, []string{"_example"}},
 		"images":              {newImagesCommand(), []string{"-f", "-"}, []string{"knative.dev/serving/cmd/queue@sha256:", "envoyproxy/envoy"}},
 		"images with objects": {newImagesCommand(), []string{"-f", "-", "-o", "json"}, []string{`"UsedBy":["ConfigMap`}},
 		"versions":            {newVersionsCommand(), nil, []string{"knative-serving\t1.23.0 ", "knative-eventing\t1.23.0 ", "source\tknative.dev/operator "}},
@@ -70,7 +70,7 @@ func TestRenderJSONIsOneObjectALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	push, err := execute(t, newRenderCommand(), servingYAML, "-f", "-", "-o", "json", "--for", "push")
+	push, err := execute(t, newRenderCommand(), servingYAML, "-f", "-", "-o", "json", "--mode", "Direct")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestOfflineBadInput(t *testing.T) {
 		want   string
 	}{
 		"unknown output":  {servingYAML, []string{"-f", "-", "-o", "xml"}, render.ReasonInternal, "yaml, json or summary"},
-		"unknown mode":    {servingYAML, []string{"-f", "-", "--for", "mail"}, render.ReasonInternal, "pull or push"},
+		"unknown mode":    {servingYAML, []string{"-f", "-", "--mode", "mail"}, render.ReasonInternal, "ManifestWork or Direct"},
 		"no file":         {"", nil, render.ReasonInternal, "filename"},
 		"missing file":    {"", []string{"-f", "/nowhere.yaml"}, render.ReasonInternal, "/nowhere.yaml"},
 		"empty input":     {"", []string{"-f", "-"}, render.ReasonInvalidSpec, "no KnativeServing"},

@@ -25,7 +25,7 @@ type grantFlags struct {
 }
 
 func newRBACCommand() *cobra.Command {
-	o := offlineCommand{mode: forPush}
+	o := offlineCommand{mode: api.ModeDirect}
 	var f grantFlags
 	cmd := &cobra.Command{
 		Use: "rbac", Short: "Print the fewest permissions that the credential of a cluster without a work agent needs", Args: cobra.NoArgs,

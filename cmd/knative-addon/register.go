@@ -47,7 +47,7 @@ type registerCommand struct {
 }
 
 func newRegisterCommand() *cobra.Command {
-	c := registerCommand{offlineCommand: offlineCommand{mode: forPush}}
+	c := registerCommand{offlineCommand: offlineCommand{mode: api.ModeDirect}}
 	cmd := &cobra.Command{
 		Use: "register NAME --kubeconfig FILE --namespace NAMESPACE", Args: cobra.ExactArgs(1),
 		Short: "Connect a cluster without a work agent to the hub",

@@ -23,22 +23,12 @@ type offlineCommand struct {
 	trust  trustFlags
 	target clusterFlags
 	file   string
-	mode   string
+	mode   api.DeliveryMode
 	output string
 	// addOnNamespace is the namespace of the chart's release, which the manager trusts by default.
 	addOnNamespace string
 	// version replaces spec.version of every resource; empty replaces nothing.
 	version string
-}
-
-// Values of flag --for.
-const forPull, forPush = "pull", "push"
-
-func (o *offlineCommand) deliveryMode() api.DeliveryMode {
-	if o.mode == forPush {
-		return api.ModeDirect
-	}
-	return api.ModeManifestWork
 }
 
 // read reads the file.
@@ -64,7 +54,7 @@ func (o *offlineCommand) renderInstall(cmd *cobra.Command, r *render.Renderer, i
 	}
 	placed, err := o.target.applyTo(install)
 	if err == nil {
-		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.buildOptions(o.deliveryMode()))
+		bundle, err = r.Render(context.WithoutCancel(cmd.Context()), placed, o.flags.buildOptions(o.mode))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s \"%s/%s\": %w", install.Component().Kind(), install.Namespace(), install.Name(), err)
@@ -110,10 +100,11 @@ func (o *offlineCommand) withRenderer(use func(*render.Renderer) error) error {
 
 func (o *offlineCommand) addFlags(cmd *cobra.Command) {
 	o.addInput(cmd)
-	cmd.Flags().StringVar(&o.mode, "for", forPull, "pull (ManifestWork) or push (direct)")
+	cmd.Flags().StringVar((*string)(&o.mode), "mode", string(api.ModeManifestWork), "delivery mode: ManifestWork or Direct")
+	registerFlagValues(cmd, "mode", string(api.ModeManifestWork), string(api.ModeDirect))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if o.mode != forPull && o.mode != forPush {
-			return fmt.Errorf("--for is %q: use pull or push", o.mode)
+		if o.mode != api.ModeManifestWork && o.mode != api.ModeDirect {
+			return fmt.Errorf("--mode is %q: use %s or %s", o.mode, api.ModeManifestWork, api.ModeDirect)
 		}
 		return nil
 	}
@@ -145,7 +136,7 @@ func newRenderCommand() *cobra.Command {
 			if !ok {
 				return fmt.Errorf("--output is %q: use yaml, json or summary", o.output)
 			}
-			if o.mode == forPush && o.output != "summary" {
+			if o.mode == api.ModeDirect && o.output != "summary" {
 				return o.forEach(cmd, func(b *render.Bundle) error { return printObjects(cmd.OutOrStdout(), o.output, directObjects(b)) })
 			}
 			return o.forEach(cmd, func(b *render.Bundle) error { return print(cmd.OutOrStdout(), b) })

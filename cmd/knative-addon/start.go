@@ -64,7 +64,7 @@ func (f *processFlags) explainLeaseLoss(err error) error {
 	return fmt.Errorf("cannot renew Lease %q within %s: this process ends, and another replica may lead now: %w", name, renewDeadline, err)
 }
 
-// ignoreCancel returns nil for the end of a process that was asked to end.
+// ignoreCancel returns nil for the end of a process after a signal.
 func ignoreCancel(cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return nil

@@ -58,7 +58,7 @@ func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pl
 			run = plugins.runAfterFailure
 		}
 		if failure == nil && !got.expires.IsZero() && !opts.Clock.Now().Before(got.expires) {
-			got, failure = nil, providerFailed("compare the clocks of the hub and of who issues the credential",
+			got, failure = nil, providerFailed("compare the clocks of the hub and of the issuer of the credential",
 				"%s gave a credential that has expired already", spec.describePlugin())
 		}
 		c.reportResult(failure)
@@ -282,7 +282,7 @@ func (c *connection) closeIdleConnections() {
 	}
 }
 
-// isWatch reports whether the answer to a request goes on until one side ends the answer.
+// isWatch reports whether the response to a request lasts until the client or the server ends the response.
 func isWatch(req *http.Request) bool {
 	watch := req.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"

@@ -56,7 +56,7 @@ func (spec *connectionSpec) buildEndpoint(opts *Options) (*endpoint, *fault) {
 	switch {
 	case base.Scheme == "http" && !opts.AllowPlainHTTP:
 		return nil, connectionFailed("publish an address that begins with https://, or set --allow-plain-http of the add-on's manager",
-			"%s has no TLS, so that anyone between hub and cluster could read the credential", e)
+			"%s has no TLS, so that every host between hub and cluster could read the credential", e)
 	case spec.Insecure && !opts.AllowInsecureTLS:
 		return nil, connectionFailed("publish certificate-authority-data instead, or set --allow-insecure-tls of the add-on's manager",
 			"%s is to be trusted without a look at its certificate (insecure-skip-tls-verify)", e)

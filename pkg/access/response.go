@@ -59,7 +59,7 @@ func (e *endpoint) normalizeResponse(req *http.Request, resp *http.Response) *fa
 	media, _, err := mime.ParseMediaType(given)
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		return e.newRefusedAnswerFault(req, "changes the protocol, which nobody asked for")
+		return e.newRefusedAnswerFault(req, "changes the protocol without a request")
 	case given == "":
 		resp.Header.Set("Content-Type", mediaJSON) // client-go would take the media type of the request
 	case err == nil && media == mediaJSON:

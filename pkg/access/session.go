@@ -112,7 +112,7 @@ func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if base := s.conn.endpoint.base; req.URL.Scheme != base.Scheme || req.URL.Host != base.Host {
 		return nil, connectionFailed("publish the address that it redirects to in status.accessProviders",
-			"%s sends requests elsewhere, which does not get the credential", s.conn.endpoint)
+			"%s redirects requests to another server, which does not get the credential", s.conn.endpoint)
 	}
 	if !isWatch(req) {
 		return s.conn.roundTrip(req, s.endReason)
@@ -140,7 +140,7 @@ func (s *Session) endReason() *fault {
 	return s.endFault
 }
 
-// endWith ends the session: no further request begins, and watches end, which would go on for ever. Other requests run to
+// endWith ends the session: no further request begins, and watches end, because a watch has no end of its own. Other requests run to
 // the end.
 func (s *Session) endWith(why *fault) {
 	s.mu.Lock()

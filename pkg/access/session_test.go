@@ -196,7 +196,7 @@ func TestACredentialGoesNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	// This client does follow it.
-	if _, err := clients.Discovery().ServerVersion(); reasonOf(err) != api.ReasonRemoteClientCreationFailed || !strings.Contains(err.Error(), "elsewhere") {
+	if _, err := clients.Discovery().ServerVersion(); reasonOf(err) != api.ReasonRemoteClientCreationFailed || !strings.Contains(err.Error(), "to another server") {
 		t.Errorf("got %v", err)
 	}
 	if stolen.Load() != 0 {

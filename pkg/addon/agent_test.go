@@ -143,7 +143,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Annotations[api.DigestAnnotation] = "d1" }), want: "to be updated to version 1.23.0",
 		},
 		"probe": {
-			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { delete(w.Annotations, api.DigestAnnotation) }), want: "before it is known whether",
+			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { delete(w.Annotations, api.DigestAnnotation) }), want: "before the probe reports whether",
 		},
 		"gate that is open for this configuration": {
 			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", false),
@@ -155,11 +155,11 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h0", false), want: "to have OCM's label",
 		},
 		"gate on its way out": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: leaving(gate("h1", true)), want: "to be created anew",
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: leaving(gate("h1", true)), want: "to be recreated",
 		},
 		"no gate": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: "knative-serving-gate"},
 		"foundation not applied": {
-			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Generation = 2 }), want: "not applied it yet",
+			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Generation = 2 }), want: "not applied the work yet",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

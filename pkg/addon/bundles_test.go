@@ -136,7 +136,7 @@ func BenchmarkManifests(b *testing.B) {
 
 // BenchmarkManifestsWithValues is the same for a configuration that uses a label, a claim and a variable.
 func BenchmarkManifestsWithValues(b *testing.B) {
-	v := newValued(b)
+	v := newValuesFixture(b)
 	v.cluster("cluster1", "eu")
 	benchmarkManifests(b, v.bundles, v.addOn("cluster1"), v.works)
 }

@@ -110,7 +110,7 @@ func DetermineDelivery(in DeliveryInput) DeliveryDecision {
 	switch {
 	case in.Ownership.Clear && manifestwork.AwaitsTurn(in.Bundle, in.Foundation, in.Payloads, agentdeploy.ConfigsToMap(in.Configs)):
 		return DeliveryDecision{AwaitingTurn, api.ReasonRenderingWaits, fmt.Sprintf("rendering %s runs, and rendering %s waits for the turn of the cluster",
-			manifestwork.DeliveredRendering(in.Component, in.Payloads), manifestwork.RenderingName(in.Bundle))}
+			manifestwork.DeliveredRendering(in.Component, in.Payloads), in.Bundle.RenderingName())}
 	case !in.Ownership.Clear:
 		return DeliveryDecision{Probing, "", awaited}
 	case awaited != "":
@@ -131,7 +131,7 @@ func awaitedFoundation(in DeliveryInput) string {
 	case in.Foundation.DeletionTimestamp != nil:
 		return fmt.Sprintf("waiting for ManifestWork %q of an earlier installation to be removed", name)
 	case manifestwork.IsProbe(in.Foundation) && !in.Ownership.Clear:
-		return fmt.Sprintf("nothing is delivered before it is known whether the cluster has %s already", in.Component)
+		return fmt.Sprintf("nothing is delivered before the probe reports whether the cluster has %s", in.Component)
 	case in.Foundation.Annotations[api.DigestAnnotation] != in.Bundle.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, in.Bundle.Version)
 	}
@@ -149,7 +149,7 @@ func awaitedGate(in DeliveryInput) string {
 	case in.Gate == nil:
 		return fmt.Sprintf("%q to be created", name)
 	case in.Gate.DeletionTimestamp != nil:
-		return fmt.Sprintf("%q to be created anew", name)
+		return fmt.Sprintf("%q to be recreated", name)
 	case !manifestwork.IsClosed(in.Gate) && !maps.Equal(manifestwork.ConfigsOf(in.Gate), agentdeploy.ConfigsToMap(in.Configs)):
 		return fmt.Sprintf("%q to have OCM's label", name)
 	}

@@ -100,7 +100,7 @@ func TestDetermineDelivery(t *testing.T) {
 				in.Ownership = Ownership{}
 				delete(in.Foundation.Annotations, api.DigestAnnotation)
 			},
-			want: DeliveryDecision{Probing, "", "nothing is delivered before it is known whether the cluster has knative-serving already"},
+			want: DeliveryDecision{Probing, "", "nothing is delivered before the probe reports whether the cluster has knative-serving"},
 		},
 		"the probe has reported a free cluster": {
 			reason: "The foundation replaces the probe.", change: func(in *DeliveryInput) { delete(in.Foundation.Annotations, api.DigestAnnotation) },
@@ -116,21 +116,21 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"the foundation is not applied, and there is no gate": {
 			reason: "The foundation comes first.", change: func(in *DeliveryInput) { in.Foundation.Generation, in.Gate = 2, nil },
-			want: DeliveryDecision{AwaitingFoundation, "", "waiting for " + foundationWork + ": the work agent has not applied it yet"},
+			want: DeliveryDecision{AwaitingFoundation, "", "waiting for " + foundationWork + ": the work agent has not applied the work yet"},
 		},
 		"the cluster has another rendering, and its turn has not come": {
 			reason: "A new manager must not change every cluster at once.",
 			change: func(in *DeliveryInput) { in.Payloads, in.Gate = []*workv1.ManifestWork{otherRendering()}, nil },
 			want: DeliveryDecision{
 				AwaitingTurn, api.ReasonRenderingWaits,
-				"rendering ffffffffffff runs, and rendering " + manifestwork.RenderingName(deliverable(t).Bundle) + " waits for the turn of the cluster",
+				"rendering ffffffffffff runs, and rendering " + deliverable(t).Bundle.RenderingName() + " waits for the turn of the cluster",
 			},
 		},
 		"the cluster has another rendering, and the turn has come": {
 			reason: "The gate is open for the configuration, which stays the same.",
 			change: func(in *DeliveryInput) {
 				in.Payloads = []*workv1.ManifestWork{otherRendering()}
-				in.Foundation.Annotations[api.RenderingTurnAnnotation] = manifestwork.RenderingName(in.Bundle)
+				in.Foundation.Annotations[api.RenderingTurnAnnotation] = in.Bundle.RenderingName()
 			},
 			want: DeliveryDecision{State: Deliverable},
 		},
@@ -140,7 +140,7 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"the gate is being deleted": {
 			reason: "The next gate comes when this gate is gone.", change: func(in *DeliveryInput) { leaving(in.Gate) },
-			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be created anew"},
+			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be recreated"},
 		},
 		"the gate is open for another configuration": {
 			reason: "OCM would take the cluster for complete.", change: func(in *DeliveryInput) { in.Configs = configuredBy("h2").Status.ConfigReferences },

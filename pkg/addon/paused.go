@@ -31,12 +31,12 @@ func (a *Agent) pausedManifests(addon *addonv1beta1.ManagedClusterAddOn, by stri
 		return nil, err
 	}
 	if len(payloads) == 0 {
-		return nil, fmt.Errorf("paused by %s: nothing is delivered to cluster %q; take it away to go on", by, addon.Namespace)
+		return nil, fmt.Errorf("paused by %s: nothing is delivered to cluster %q; remove the annotation to continue", by, addon.Namespace)
 	}
 	want := agentdeploy.ConfigsToMap(addon.Status.ConfigReferences)
 	for _, p := range payloads {
 		if !maps.Equal(manifestwork.ConfigsOf(p), want) {
-			return nil, fmt.Errorf("paused by %s: cluster %q keeps what it has instead of its new configuration; take it away to go on", by, addon.Namespace)
+			return nil, fmt.Errorf("paused by %s: cluster %q keeps its installation instead of the new configuration; remove the annotation to continue", by, addon.Namespace)
 		}
 	}
 	return deliveredManifests(payloads)
@@ -55,7 +55,7 @@ func deliveredManifests(payloads []*workv1.ManifestWork) ([]runtime.Object, erro
 		}
 	}
 	if len(out) == 0 { // an empty list would delete the works
-		return nil, errors.New("the works of the add-on carry nothing")
+		return nil, errors.New("the works of the add-on have no manifests")
 	}
 	return out, nil
 }

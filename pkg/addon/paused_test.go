@@ -67,12 +67,12 @@ func TestPausedManifests(t *testing.T) {
 			works: []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-1", "h1", strings.Replace(configMap, `"a"`, `"b"`, 1)), payloadOf("addon-knative-serving-deploy-0", "h1", configMap)},
 			want:  []string{"a", "b"},
 		},
-		"a new configuration":     {works: []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h0", configMap)}, err: "paused by somebody: cluster \"cluster1\" keeps what it has"},
-		"one work of two":         {works: []*workv1.ManifestWork{payloadOf("a", "h1", configMap), payloadOf("b", "h0", configMap)}, err: "keeps what it has"},
-		"a work without a mark":   {works: []*workv1.ManifestWork{unmarked}, err: "keeps what it has"},
+		"a new configuration":     {works: []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h0", configMap)}, err: "paused by somebody: cluster \"cluster1\" keeps its installation"},
+		"one work of two":         {works: []*workv1.ManifestWork{payloadOf("a", "h1", configMap), payloadOf("b", "h0", configMap)}, err: "keeps its installation"},
+		"a work without a mark":   {works: []*workv1.ManifestWork{unmarked}, err: "keeps its installation"},
 		"nothing":                 {err: "paused by somebody: nothing is delivered"},
 		"a work that goes":        {works: []*workv1.ManifestWork{leaving}, err: "nothing is delivered"},
-		"an empty work":           {works: []*workv1.ManifestWork{payloadOf("a", "h1")}, err: "carry nothing"},
+		"an empty work":           {works: []*workv1.ManifestWork{payloadOf("a", "h1")}, err: "have no manifests"},
 		"a work that is not JSON": {works: []*workv1.ManifestWork{payloadOf("a", "h1", "{")}, err: "cannot read ManifestWork"},
 	} {
 		t.Run(name, func(t *testing.T) {

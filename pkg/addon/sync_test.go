@@ -18,8 +18,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// rest is an add-on with the works that addon-framework has nothing to do with.
-type rest struct {
+// syncFixture is an add-on with works that addon-framework need not change.
+type syncFixture struct {
 	addOn   *addonv1beta1.ManagedClusterAddOn
 	gate    *workv1.ManifestWork
 	payload *workv1.ManifestWork
@@ -30,7 +30,7 @@ type rest struct {
 	executor *workv1.ManifestWorkExecutor
 }
 
-func atRest(t *testing.T) *rest {
+func atRest(t *testing.T) *syncFixture {
 	t.Helper()
 	b, err := testBundle()
 	if err != nil {
@@ -55,10 +55,10 @@ func atRest(t *testing.T) *rest {
 		}
 		p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
-	return &rest{addOn: addOn, gate: gate("h1", false), payload: p, bundle: b}
+	return &syncFixture{addOn: addOn, gate: gate("h1", false), payload: p, bundle: b}
 }
 
-func (r *rest) needsSync(t *testing.T) bool {
+func (r *syncFixture) needsSync(t *testing.T) bool {
 	t.Helper()
 	ours, payloads := []*workv1.ManifestWork{foundation()}, []*workv1.ManifestWork{}
 	if r.gate != nil {
@@ -75,62 +75,64 @@ func (r *rest) needsSync(t *testing.T) bool {
 func TestNeedsSync(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		change func(r *rest)
+		change func(r *syncFixture)
 		want   bool
 	}{
-		"at rest":                {reason: "There is nothing to do.", change: func(*rest) {}},
-		"label of a repair":      {reason: "It is ours.", change: func(r *rest) { r.payload.Labels[api.RepairLabel] = "1" }},
-		"gate of another config": {reason: "It is closed first.", change: func(r *rest) { r.gate = gate("h0", false) }},
-		"no gate":                {reason: "It is made first.", change: func(r *rest) { r.gate = nil }},
-		"gate is going":          {reason: "The gate is recreated first.", change: func(r *rest) { leaving(r.gate) }},
-		"payload is gone":        {reason: "The payload is recreated.", change: func(r *rest) { r.payload = nil }, want: true},
-		"payload is going":       {reason: "The payload is recreated.", change: func(r *rest) { leaving(r.payload) }, want: true},
+		"at rest":                {reason: "There is nothing to do.", change: func(*syncFixture) {}},
+		"label of a repair":      {reason: "It is ours.", change: func(r *syncFixture) { r.payload.Labels[api.RepairLabel] = "1" }},
+		"gate of another config": {reason: "It is closed first.", change: func(r *syncFixture) { r.gate = gate("h0", false) }},
+		"no gate":                {reason: "It is made first.", change: func(r *syncFixture) { r.gate = nil }},
+		"gate is going":          {reason: "The gate is recreated first.", change: func(r *syncFixture) { leaving(r.gate) }},
+		"payload is gone":        {reason: "The payload is recreated.", change: func(r *syncFixture) { r.payload = nil }, want: true},
+		"payload is going":       {reason: "The payload is recreated.", change: func(r *syncFixture) { leaving(r.payload) }, want: true},
 		"not applied": {
-			reason: "The add-on's controller says so.", change: func(r *rest) { r.payload.Status.Conditions[0].Status = metav1.ConditionFalse },
+			reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.payload.Status.Conditions[0].Status = metav1.ConditionFalse },
 		},
-		"not said to be applied": {reason: "The add-on's controller says so.", change: func(r *rest) { r.addOn.Status.Conditions = nil }},
+		"not said to be applied": {reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.addOn.Status.Conditions = nil }},
 		"foundation is not applied": {
-			reason: "A wait is no error.", change: func(r *rest) { r.bundle.FoundationDigest = "d3" },
+			reason: "A wait is no error.", change: func(r *syncFixture) { r.bundle.FoundationDigest = "d3" },
 		},
-		"other label":      {reason: "It is taken away.", change: func(r *rest) { r.payload.Labels["a"] = "b" }, want: true},
-		"other annotation": {reason: "It is taken away.", change: func(r *rest) { r.payload.Annotations["a"] = "b" }, want: true},
-		"other owner":      {reason: "It goes with the add-on.", change: func(r *rest) { r.addOn.UID = "u2" }, want: true},
+		"other label":      {reason: "It is taken away.", change: func(r *syncFixture) { r.payload.Labels["a"] = "b" }, want: true},
+		"other annotation": {reason: "It is taken away.", change: func(r *syncFixture) { r.payload.Annotations["a"] = "b" }, want: true},
+		"other owner":      {reason: "It goes with the add-on.", change: func(r *syncFixture) { r.addOn.UID = "u2" }, want: true},
 		"other strategies": {
-			reason: "A newer manager has others.", change: func(r *rest) { r.payload.Spec.ManifestConfigs[0].UpdateStrategy = nil }, want: true,
+			reason: "A newer manager has others.", change: func(r *syncFixture) { r.payload.Spec.ManifestConfigs[0].UpdateStrategy = nil }, want: true,
 		},
-		"other way of deletion": {reason: "It is taken back.", change: func(r *rest) { r.payload.Spec.DeleteOption = &workv1.DeleteOption{} }, want: true},
-		"executor":              {reason: "An administrator's stays.", change: func(r *rest) { r.payload.Spec.Executor = &workv1.ManifestWorkExecutor{} }},
-		"no executor":           {reason: "One is configured.", change: func(r *rest) { r.executor = manifestwork.Executor("a", "b") }, want: true},
+		"other way of deletion": {reason: "It is taken back.", change: func(r *syncFixture) { r.payload.Spec.DeleteOption = &workv1.DeleteOption{} }, want: true},
+		"executor":              {reason: "An administrator's stays.", change: func(r *syncFixture) { r.payload.Spec.Executor = &workv1.ManifestWorkExecutor{} }},
+		"no executor":           {reason: "One is configured.", change: func(r *syncFixture) { r.executor = manifestwork.Executor("a", "b") }, want: true},
 		"other manifests": {
-			reason: "They are written.", change: func(r *rest) { r.payload.Spec.Workload.Manifests = r.payload.Spec.Workload.Manifests[1:] }, want: true,
+			reason: "They are written.", change: func(r *syncFixture) { r.payload.Spec.Workload.Manifests = r.payload.Spec.Workload.Manifests[1:] }, want: true,
 		},
-		"other rendering": {reason: "The turn of the cluster has not come.", change: func(r *rest) { r.bundle.Digest = "d3" }},
+		"other rendering": {reason: "The turn of the cluster has not come.", change: func(r *syncFixture) { r.bundle.Digest = "d3" }},
 		"other rendering, and another owner": {
-			reason: "The works belong to the add-on.", change: func(r *rest) { r.bundle.Digest, r.addOn.UID = "d3", "u2" }, want: true,
+			reason: "The works belong to the add-on.", change: func(r *syncFixture) { r.bundle.Digest, r.addOn.UID = "d3", "u2" }, want: true,
 		},
 		"other configuration": {
 			reason: "It is delivered.", want: true,
-			change: func(r *rest) {
+			change: func(r *syncFixture) {
 				r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "h2"
 				r.gate = gate("h1", true)
 			},
 		},
 		"bad configuration": {
-			reason: "The add-on's controller says so.", change: func(r *rest) { r.failed = &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"} },
+			reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"} },
 		},
-		"an error of the hub": {reason: "The sync reports the error.", change: func(r *rest) { r.failed = errors.New("bad") }, want: true},
+		"an error of the hub": {reason: "The sync reports the error.", change: func(r *syncFixture) { r.failed = errors.New("bad") }, want: true},
 		"still being rendered": {
-			reason: "The add-on's controller triggers a sync later.", change: func(r *rest) { r.failed = &render.Error{Reason: render.ReasonPending, Message: "x"} },
+			reason: "The add-on's controller triggers a sync later.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: render.ReasonPending, Message: "x"} },
 		},
-		"paused": {reason: "The cluster has its configuration.", change: func(r *rest) { r.paused = "somebody" }},
+		"paused": {reason: "The cluster has its configuration.", change: func(r *syncFixture) { r.paused = "somebody" }},
 		"paused, and has another owner": {
-			reason: "The works belong to the add-on.", change: func(r *rest) { r.paused, r.addOn.UID = "somebody", "u2" }, want: true,
+			reason: "The works belong to the add-on.", change: func(r *syncFixture) { r.paused, r.addOn.UID = "somebody", "u2" }, want: true,
 		},
 		"paused before another configuration": {
 			reason: "The add-on's controller says so.",
-			change: func(r *rest) { r.paused, r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "somebody", "h2" },
+			change: func(r *syncFixture) {
+				r.paused, r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "somebody", "h2"
+			},
 		},
-		"leaving": {reason: "The add-on has no hooks.", change: func(r *rest) { r.addOn.DeletionTimestamp = new(metav1.Now()) }},
+		"leaving": {reason: "The add-on has no hooks.", change: func(r *syncFixture) { r.addOn.DeletionTimestamp = new(metav1.Now()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := atRest(t)

@@ -22,17 +22,17 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
-// valued is a hub with a KnativeServing that uses a label, a claim and a variable.
-type valued struct {
+// valuesFixture is a hub with a KnativeServing that uses a label, a claim and a variable.
+type valuesFixture struct {
 	tb              testing.TB
 	bundles         *RenderedBundles
 	works, clusters cache.Indexer
 	hash            string // of the AddOnDeploymentConfig
 }
 
-func newValued(tb testing.TB) *valued {
+func newValuesFixture(tb testing.TB) *valuesFixture {
 	tb.Helper()
-	v := &valued{tb: tb, clusters: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
+	v := &valuesFixture{tb: tb, clusters: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 	v.bundles, _, v.works = bundlesOf(tb, map[string]any{
 		"version": "1.23", "ingress": map[string]any{"kourier": map[string]any{"enabled": true}},
 		"config": map[string]any{"defaults": map[string]any{
@@ -53,7 +53,7 @@ func newValued(tb testing.TB) *valued {
 	return v
 }
 
-func (v *valued) cluster(name, region string) {
+func (v *valuesFixture) cluster(name, region string) {
 	v.tb.Helper()
 	c := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "other": name}}}
 	c.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "id", Value: "1"}}
@@ -62,7 +62,7 @@ func (v *valued) cluster(name, region string) {
 	}
 }
 
-func (v *valued) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
+func (v *valuesFixture) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
 	a := deployedBy(testAddOn(), v.hash)
 	a.Namespace = cluster
 	a.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
@@ -73,7 +73,7 @@ func (v *valued) addOn(cluster string) *addonv1beta1.ManagedClusterAddOn {
 	return a
 }
 
-func (v *valued) bundle(cluster string) *render.Bundle {
+func (v *valuesFixture) bundle(cluster string) *render.Bundle {
 	v.tb.Helper()
 	b, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.Bundle(v.tb.Context(), v.addOn(cluster)) })
 	if err != nil {
@@ -102,7 +102,7 @@ func has(b *render.Bundle, text string) bool {
 }
 
 func TestEachClusterHasItsValues(t *testing.T) {
-	v := newValued(t)
+	v := newValuesFixture(t)
 	v.cluster("c1", "eu")
 	v.cluster("c2", "us")
 	v.cluster("c3", "eu")
@@ -132,7 +132,7 @@ func TestEachClusterHasItsValues(t *testing.T) {
 // TestHostileClaim holds that a claim, which the agent of a cluster writes, is text in the configuration of that cluster and
 // nothing else: it is not read again, opens no other field, and reaches no other cluster.
 func TestHostileClaim(t *testing.T) {
-	v := newValued(t)
+	v := newValuesFixture(t)
 	v.cluster("c1", "eu")
 	v.cluster("c2", "eu")
 	before := v.bundle("c2")
@@ -157,7 +157,7 @@ func TestHostileClaim(t *testing.T) {
 }
 
 func TestMissingValues(t *testing.T) {
-	v := newValued(t)
+	v := newValuesFixture(t)
 	v.cluster("c1", "")
 	without := v.addOn("c1")
 	without.Status.ConfigReferences = without.Status.ConfigReferences[1:]
@@ -184,7 +184,7 @@ func TestMissingValues(t *testing.T) {
 }
 
 func TestValuesOfAPlace(t *testing.T) {
-	v := newValued(t)
+	v := newValuesFixture(t)
 	name := types.NamespacedName{Namespace: "fleet", Name: "default"}
 	given := values.Given(map[values.Reference]string{
 		{Source: values.Labels, Key: "region"}: "a", {Source: values.Claims, Key: "id"}: "b", {Source: values.Variables, Key: "tier"}: "c",

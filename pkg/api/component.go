@@ -3,6 +3,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,11 @@ const Group = "operator.knative.dev"
 
 // Components lists every component in a stable order.
 func Components() []Component { return []Component{Serving, Eventing} }
+
+// ComponentOfAddOn returns the component whose add-on has the name; ok is false for the name of another add-on.
+func ComponentOfAddOn(name string) (component Component, ok bool) {
+	return Component(name), slices.Contains(Components(), Component(name))
+}
 
 // AddOnName returns the name of the component's ClusterManagementAddOn and ManagedClusterAddOn.
 func (c Component) AddOnName() string { return string(c) }

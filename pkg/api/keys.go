@@ -178,7 +178,7 @@ const (
 	// PassedOnAnnotation on a ManagedClusterAddOn lists, with commas between, the annotations that were copied from the
 	// resource of the add-on. A copy is removed when the resource no longer has the annotation.
 	PassedOnAnnotation = Prefix + "passed-on"
-	// KeptAnnotation on a foundation means that the work agent, which owned CRDs and Namespace, was told to keep both. The
+	// KeptAnnotation on a foundation means that a work requests the work agent, which owned CRDs and Namespace, to keep both. The
 	// foundation is deleted once the agent has applied the change.
 	KeptAnnotation = Prefix + "kept"
 )
@@ -189,7 +189,7 @@ const (
 	// ManagedClusterAddOn, or for all held removals on a ClusterManagementAddOn. The removal guard removes the annotation
 	// after following the answer.
 	RemovalAnnotation = Prefix + "removal"
-	// RemovalConfirm is the value of RemovalAnnotation that lets held removals go on.
+	// RemovalConfirm is the value of RemovalAnnotation that permits the held removals.
 	RemovalConfirm = "Confirm"
 	// RemovalCancel is the value of RemovalAnnotation that keeps the installation and hands the installation to a new
 	// ManagedClusterAddOn.

@@ -134,7 +134,7 @@ const (
 	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
 	ReasonConfigNotFound = "ConfigNotFound"
 	// ReasonConfigNotGranted means that the status of the ManagedClusterAddOn names a configuration that the hub did not give
-	// to the add-on; the message names the configuration. The cluster keeps what it has. Also of TargetClusterResolved.
+	// to the add-on; the message names the configuration. The cluster keeps its installation. Also of TargetClusterResolved.
 	ReasonConfigNotGranted = "ConfigNotGranted"
 	// ReasonRevisionNotFound means that a cluster needs a spec that the configuration no longer has and that was not
 	// recorded. The cluster keeps its installation.

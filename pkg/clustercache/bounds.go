@@ -52,7 +52,7 @@ func IsBoundError(err error) bool {
 
 // NewTooManyObjectsError returns the error for a list that exceeds MaxObjects.
 func NewTooManyObjectsError(r schema.GroupResource) error {
-	return NewBoundError("the cluster has more than %d objects with label %s, and the list of %s is where that was found; delete those there that are no part of Knative",
+	return NewBoundError("the cluster has more than %d objects with label %s, as the list of %s shows; delete the objects that are no part of Knative",
 		MaxObjects, api.ComponentLabel, r)
 }
 

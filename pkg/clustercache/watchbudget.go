@@ -175,7 +175,7 @@ func (w *watchBody) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// closeLarge closes the count of large events and returns what the watch has of the budget.
+// closeLarge closes the count of large events and returns the share of the watch in the budget.
 func (w *watchBody) closeLarge() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-type answering struct{ contentType, body string }
+type fixedResponse struct{ contentType, body string }
 
 // RoundTrip implements http.RoundTripper.
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+func (a fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {a.contentType}}, Body: io.NopCloser(strings.NewReader(a.body)),
 	}, nil
@@ -34,7 +34,7 @@ func TestWatchesOfTheHub(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := budget.wrapTransport(answering{contentType, "k8s\x00}"}).RoundTrip(req)
+			resp, err := budget.wrapTransport(fixedResponse{contentType, "k8s\x00}"}).RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ const (
 )
 
 // errSilentWatch is the failure of a watch that begins and then delivers no event.
-var errSilentWatch = errors.New("it does not bring what changes")
+var errSilentWatch = errors.New("the watch delivers no changes")
 
 // WatchLimit bounds the number of watched clusters. A watched cluster keeps its slot; the first cluster that requests a free
 // slot gets the slot. A nil WatchLimit is no bound.

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
@@ -71,7 +72,7 @@ func deploymentOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName 
 
 func findLive(key resourceKey, objects installations.Objects) *unstructured.Unstructured {
 	for _, u := range objects.Resources[key.component] {
-		if nameOf(u) == key.name {
+		if client.ObjectKeyFromObject(u) == key.name {
 			return u
 		}
 	}
@@ -101,7 +102,7 @@ func (c *candidate) decodeWanted() (*render.Install, error) {
 		after, refersAfter := target.ReferenceOf(c.wanted)
 		if before != after || refersBefore != refersAfter {
 			return nil, fmt.Errorf("spec.clusterProfileRef of %s %q differs from the hub: the command compares changes of one cluster alone",
-				c.wanted.GetKind(), nameOf(c.wanted))
+				c.wanted.GetKind(), client.ObjectKeyFromObject(c.wanted))
 		}
 	}
 	return c.decode(c.wanted)

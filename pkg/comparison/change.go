@@ -21,7 +21,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// Action is what happens to an object of a cluster.
+// Action names the change of an object of a cluster.
 type Action string
 
 const (

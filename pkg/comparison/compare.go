@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -103,11 +104,11 @@ func selectCandidates(all []candidate, filter *installations.Filter) []candidate
 func (f *File) listUnused(used []candidate, objects installations.Objects) []string {
 	isUsed := map[string]bool{}
 	for _, c := range used {
-		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), nameOf(c.wanted))] = true
+		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), client.ObjectKeyFromObject(c.wanted))] = true
 		isUsed[fmt.Sprintf("%s %s", deploymentKind, c.deployment)] = true
 	}
 	for _, c := range f.listNew(objects) {
-		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), nameOf(c.wanted))] = true
+		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), client.ObjectKeyFromObject(c.wanted))] = true
 	}
 	var out []string
 	add := func(kind string, name types.NamespacedName) {

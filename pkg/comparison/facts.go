@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -33,7 +34,7 @@ type facts struct {
 	profiles map[string]*clusterinventoryv1alpha1.ClusterProfile
 }
 
-// place is what the rendering needs from a cluster.
+// place holds the facts about a cluster that a rendering needs.
 type place struct {
 	values    *values.Cluster
 	workloads *render.Deployment
@@ -71,7 +72,7 @@ func (c *Comparer) readFacts(ctx context.Context, f *File, all []candidate) (*fa
 		}
 		for _, o := range objects {
 			if err := list.add(o); err != nil {
-				return nil, fmt.Errorf("cannot read %s %q: %w", o.GetKind(), nameOf(o), err)
+				return nil, fmt.Errorf("cannot read %s %q: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
 			}
 		}
 	}
@@ -89,9 +90,9 @@ func hasReferences(u *unstructured.Unstructured) bool {
 
 func (f *facts) addDeployment(u *unstructured.Unstructured) error {
 	decoded, err := addon.DecodeDeployment(u)
-	f.deployments[nameOf(u)] = decoded
+	f.deployments[client.ObjectKeyFromObject(u)] = decoded
 	if hash, hashErr := revision.Hash(u); hashErr == nil { // an object without a spec has no hash, and equals no desired spec
-		f.specs[nameOf(u)] = hash
+		f.specs[client.ObjectKeyFromObject(u)] = hash
 	}
 	return err
 }
@@ -104,7 +105,7 @@ func (f *facts) addCluster(u *unstructured.Unstructured) error {
 
 func (f *facts) addProfile(u *unstructured.Unstructured) error {
 	out := &clusterinventoryv1alpha1.ClusterProfile{}
-	f.profiles[nameOf(u).String()] = out
+	f.profiles[client.ObjectKeyFromObject(u).String()] = out
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -116,7 +117,7 @@ func (f *File) addChildren(objects installations.Objects) error {
 				if err != nil {
 					return fmt.Errorf("cannot read the template of %s of KnativeFleet \"%s/%s\": %w", component.Kind(), fleet.Namespace, fleet.Name, err)
 				}
-				f.resources[resourceKey{component, nameOf(child)}] = changed
+				f.resources[resourceKey{component, client.ObjectKeyFromObject(child)}] = changed
 			}
 		}
 	}
@@ -143,8 +144,4 @@ func applyTemplate(child *unstructured.Unstructured, template *fleetv1alpha1.Tem
 	maps.Copy(annotations, template.Metadata.Annotations)
 	out.SetAnnotations(annotations)
 	return out, nil
-}
-
-func nameOf(u *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
 }

@@ -18,7 +18,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/installations"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -39,7 +38,7 @@ func (c *RenderingChange) describe() string {
 		cmp.Or(c.From, "(not recorded)"), c.FromVersion, c.To)
 }
 
-// record is what the hub records of the objects of a cluster without a work agent: the version and the rendering that the cluster got
+// record holds the facts that the hub records of the objects of a cluster without a work agent: the version and the rendering that the cluster got
 // completely.
 type record struct{ version, rendering string }
 
@@ -252,7 +251,7 @@ func deploymentConfigs() addonv1beta1.ConfigGroupResource {
 
 // compareRecord compares a bundle with the record of the delivered rendering.
 func (g *Group) compareRecord(delivered *record, bundle *render.Bundle) {
-	change := &RenderingChange{From: delivered.rendering, To: manifestwork.RenderingName(bundle), FromVersion: delivered.version}
+	change := &RenderingChange{From: delivered.rendering, To: bundle.RenderingName(), FromVersion: delivered.version}
 	isSameVersion := change.FromVersion == bundle.Version
 	switch {
 	case isSameVersion && change.From == change.To:

@@ -18,7 +18,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/installations"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -318,7 +317,7 @@ func (f *fleet) renderingOf(t testing.TB, config *unstructured.Unstructured) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manifestwork.RenderingName(bundle)
+	return bundle.RenderingName()
 }
 
 // newDirect returns a resource that is installed without a work agent, with the records of the manager.

@@ -88,9 +88,9 @@ func (o *Observation) notComplete(expected []workload.JobRef) []string {
 		switch {
 		case i >= 0 && o.Jobs[i].Complete, slices.Contains(o.FinishedJobs, job):
 		case i >= 0 && o.Jobs[i].Failed:
-			out = append(out, fmt.Sprintf("Job %s/%s: it has failed; see its pods, and delete it to have it run again", job.Namespace, job.Name))
+			out = append(out, fmt.Sprintf("Job %s/%s: the Job has failed; check its pods, and delete the Job to run the Job again", job.Namespace, job.Name))
 		default:
-			out = append(out, fmt.Sprintf("Job %s/%s: it has not completed yet", job.Namespace, job.Name))
+			out = append(out, fmt.Sprintf("Job %s/%s: the Job has not completed yet", job.Namespace, job.Name))
 		}
 	}
 	return out

@@ -37,19 +37,19 @@ func TestNotReady(t *testing.T) {
 		"nothing was reported": {
 			reason: "Sorted, whatever it is.",
 			want: []string{
-				"Deployment " + ns + "/webhook: not seen yet", "Job " + ns + "/cleanup: it has not completed yet",
-				"Job " + ns + "/migration: it has not completed yet", "StatefulSet " + ns + "/reply: not seen yet",
+				"Deployment " + ns + "/webhook: not seen yet", "Job " + ns + "/cleanup: the Job has not completed yet",
+				"Job " + ns + "/migration: the Job has not completed yet", "StatefulSet " + ns + "/reply: not seen yet",
 			},
 		},
 		"a Job is running": {
 			reason: "It was seen, and has neither completed nor failed.",
 			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup")}}, FinishedJobs: []workload.JobRef{job("migration")}},
-			want:   []string{"Job " + ns + "/cleanup: it has not completed yet"},
+			want:   []string{"Job " + ns + "/cleanup: the Job has not completed yet"},
 		},
 		"a Job has failed": {
 			reason: "It will not complete by waiting.",
 			seen:   Observation{Workloads: well, Jobs: []JobState{{JobRef: job("cleanup"), Failed: true}}, FinishedJobs: []workload.JobRef{job("migration")}},
-			want:   []string{"Job " + ns + "/cleanup: it has failed; see its pods, and delete it to have it run again"},
+			want:   []string{"Job " + ns + "/cleanup: the Job has failed; check its pods, and delete the Job to run the Job again"},
 		},
 		"a Job has completed after a failure": {
 			reason: "What counts is the end.",
@@ -65,7 +65,7 @@ func TestNotReady(t *testing.T) {
 				Workloads: well, Jobs: []JobState{{JobRef: job("cleanup-1.22"), Complete: true}},
 				FinishedJobs: []workload.JobRef{{Namespace: "other", Name: "cleanup"}, job("migration")},
 			},
-			want: []string{"Job " + ns + "/cleanup: it has not completed yet"},
+			want: []string{"Job " + ns + "/cleanup: the Job has not completed yet"},
 		},
 		"a workload that is not expected": {
 			reason: "It is somebody else's.",

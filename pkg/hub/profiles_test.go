@@ -25,8 +25,8 @@ import (
 	profileinformers "sigs.k8s.io/cluster-inventory-api/client/informers/externalversions"
 )
 
-// asking is a hub that is asked which kinds it serves.
-type asking struct {
+// discoveryHub is a hub that counts the requests for its served kinds.
+type discoveryHub struct {
 	discovery.DiscoveryInterface
 
 	client *profilefake.Clientset
@@ -39,7 +39,7 @@ type answer struct {
 	err       error
 }
 
-func (a *asking) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+func (a *discoveryHub) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
 	a.asked.Add(1)
 	now := a.answer.Load()
 	if now.err != nil {
@@ -61,9 +61,9 @@ var (
 var name = types.NamespacedName{Namespace: "team", Name: "c1"}
 
 // newServed are profiles of a hub that answers like that and has one ClusterProfile, and the lists that were asked of it.
-func newServed(t *testing.T, first answer) (*ClusterProfiles, *asking, *atomic.Int32) {
+func newServed(t *testing.T, first answer) (*ClusterProfiles, *discoveryHub, *atomic.Int32) {
 	t.Helper()
-	hub, lists := &asking{}, &atomic.Int32{}
+	hub, lists := &discoveryHub{}, &atomic.Int32{}
 	hub.answer.Store(&first)
 	client := profilefake.NewSimpleClientset(&clusterinventoryv1alpha1.ClusterProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a"}}},

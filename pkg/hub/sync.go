@@ -31,7 +31,7 @@ func awaitSync(ctx context.Context, synced map[string]cache.InformerSynced, inte
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("cannot list %s: %w", strings.Join(missing, ", "), err)
 		}
-		log.FromContext(ctx).Info("still listing; if this stays: are their CRDs installed, and may this service account list and watch them?",
+		log.FromContext(ctx).Info("still listing; if this lasts, check that the CRDs are installed and that this service account may list and watch the kinds",
 			"resources", missing)
 	}
 }

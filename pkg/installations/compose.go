@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
@@ -64,7 +65,7 @@ func Compose(objects Objects) []Installation {
 			if err != nil {
 				hash = "" // the resource then has no revision
 			}
-			c.resources[resourceKey{component, nameOf(config)}] = resource{config, hash}
+			c.resources[resourceKey{component, client.ObjectKeyFromObject(config)}] = resource{config, hash}
 		}
 	}
 	for _, work := range objects.Foundations {
@@ -223,10 +224,6 @@ func profileOf(config *unstructured.Unstructured) string {
 		return ""
 	}
 	return cleanText(ref.String())
-}
-
-func nameOf(config *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 }
 
 func objectOf(component api.Component, config *unstructured.Unstructured) Object {

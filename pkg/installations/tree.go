@@ -147,7 +147,7 @@ func describeResource(component api.Component, config *unstructured.Unstructured
 	return out
 }
 
-// describeMarks returns what a tree says of an object besides its conditions.
+// describeMarks returns the text about an object that a tree adds to its conditions.
 func describeMarks(o metav1.Object) string {
 	var out string
 	if revision.Paused(o.GetAnnotations()) {

@@ -130,7 +130,7 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 		err = checkAnchor(desired)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot record what is installed in namespace %q: %w", a.Namespace, err)
+		return nil, fmt.Errorf("cannot record the installation in namespace %q: %w", a.Namespace, err)
 	}
 	return &Anchor{ConfigMap: desired, Items: items}, nil
 }
@@ -147,7 +147,7 @@ func (s *Store) WriteRemaining(ctx context.Context, a *Anchor, remaining Items) 
 	changed := a.DeepCopy()
 	setItems(changed, text)
 	if _, err := s.client.CoreV1().ConfigMaps(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: clustercache.FieldManager}); err != nil {
-		return fmt.Errorf("cannot record what is left in namespace %q: %w", a.Namespace, err)
+		return fmt.Errorf("cannot record the remaining objects in namespace %q: %w", a.Namespace, err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Sources struct {
 	PerCluster bool
 }
 
-// Versions knows the bundled versions of Knative. A render.Renderer implements it.
+// Versions knows the bundled versions of Knative. A render.Renderer implements the interface.
 type Versions interface {
 	Versions(component api.Component) []string
 	ResolveVersion(component api.Component, specVersion string) (string, error)

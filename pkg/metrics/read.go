@@ -28,9 +28,10 @@ func (c *Collector) takeSnapshot() *snapshot {
 		}
 	}
 	for _, o := range c.sources.AddOns.List() {
-		addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn)
-		if ok && slices.Contains(api.Components(), api.Component(addOn.Name)) {
-			c.readAddOn(s, api.Component(addOn.Name), addOn)
+		if addOn, ok := o.(*addonv1beta1.ManagedClusterAddOn); ok {
+			if component, ours := api.ComponentOfAddOn(addOn.Name); ours {
+				c.readAddOn(s, component, addOn)
+			}
 		}
 	}
 	for _, o := range c.sources.Foundations.List() {

@@ -5,6 +5,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ func Wrap(next reconcile.Reconciler, describe func(reconcile.Request) Subject) r
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		start, subject := time.Now(), describe(request)
 		result, err := next.Reconcile(context.WithValue(ctx, subjectKey{}, &subject), request)
-		stale := isStale(err)
+		stale := EveryError(err, isStale)
 		if stale {
 			result, err = reconcile.Result{RequeueAfter: staleRetry}, nil
 		}
@@ -37,22 +38,19 @@ func Wrap(next reconcile.Reconciler, describe func(reconcile.Request) Subject) r
 	})
 }
 
-// isStale reports whether err, and each error that err joins, is a write that the API server refused because the cache was
-// behind.
-func isStale(err error) bool {
+// isStale reports whether err is a write that the API server refused because the cache was behind.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// EveryError reports whether each of the errors that err joins matches; err itself unless err joins errors.
+func EveryError(err error, matches func(error) bool) bool {
 	var joined interface {
 		error
 		Unwrap() []error
 	}
-	if errors.As(err, &joined) {
-		for _, e := range joined.Unwrap() {
-			if !isStale(e) {
-				return false
-			}
-		}
-		return true
+	if !errors.As(err, &joined) {
+		return matches(err)
 	}
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !EveryError(e, matches) })
 }
 
 func nameResult(result reconcile.Result, err error, stale bool) string {

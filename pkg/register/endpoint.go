@@ -63,7 +63,7 @@ func checkEndpoint(c *clientcmdv1.Cluster, opts EndpointOptions) error {
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
 		return errors.New("server has a user, a query or a fragment in the address: correct the kubeconfig, or name the address with --server")
 	case server.Scheme == "http" && !opts.AllowPlainHTTP:
-		return fmt.Errorf("server %q has no TLS, so that anyone between hub and cluster could read the token: name an address that begins with https:// "+
+		return fmt.Errorf("server %q has no TLS, so that every host between hub and cluster could read the token: name an address that begins with https:// "+
 			"with --server, or set chart value multicluster.allowPlainHTTP and --allow-plain-http", c.Server)
 	case c.InsecureSkipTLSVerify && !opts.AllowInsecureTLS:
 		return errors.New("insecure-skip-tls-verify would send the token to any server that answers: write certificate-authority-data into the kubeconfig " +

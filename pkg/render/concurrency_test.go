@@ -138,12 +138,12 @@ func TestObjectStore(t *testing.T) {
 		render(n)
 	}
 	for range 100 {
-		if runtime.GC(); r.store.countObjects() <= objects+3 {
+		if runtime.GC(); countObjects(r.store) <= objects+3 {
 			break
 		}
 		time.Sleep(time.Millisecond) // cleanups run beside the collector
 	}
-	if n := r.store.countObjects(); n > objects+3 {
+	if n := countObjects(r.store); n > objects+3 {
 		t.Errorf("%d objects are kept, want those of the four bundles in use: at most %d", n, objects+3)
 	}
 	runtime.KeepAlive(first)
@@ -214,4 +214,10 @@ func TestBundlesWait(t *testing.T) {
 	if bundle, err := b.startRendering("", key{}, nil).awaitBundle(context.Background()); err != nil || bundle == nil {
 		t.Errorf("get after it: %v", err)
 	}
+}
+
+func countObjects(s *objectStore) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byHash)
 }

@@ -22,7 +22,7 @@ type Kind struct {
 	// Orphan reports whether objects of the kind outlive an installation unless a deletion policy says otherwise.
 	// Together they are the foundation of a bundle.
 	Orphan bool
-	// Feedback is what a cluster reports on objects of the kind besides their existence.
+	// Feedback names the fields that a cluster reports on objects of the kind besides their existence.
 	Feedback Feedback
 
 	// rank is the position of the kind in a bundle.
@@ -65,7 +65,7 @@ const (
 	Stages
 )
 
-// Feedback is what a cluster reports on an object besides its existence.
+// Feedback names the fields that a cluster reports on an object besides its existence.
 type Feedback string
 
 const (

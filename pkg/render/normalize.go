@@ -4,10 +4,10 @@ package render
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -87,21 +87,12 @@ func deduplicateObjects(d *draft) error {
 }
 
 func mergeMetadata(into, from *unstructured.Unstructured) {
-	if labels := mergeMaps(into.GetLabels(), from.GetLabels()); len(labels) > 0 {
+	if labels := labels.Merge(into.GetLabels(), from.GetLabels()); len(labels) > 0 {
 		into.SetLabels(labels)
 	}
-	if annotations := mergeMaps(into.GetAnnotations(), from.GetAnnotations()); len(annotations) > 0 {
+	if annotations := labels.Merge(into.GetAnnotations(), from.GetAnnotations()); len(annotations) > 0 {
 		into.SetAnnotations(annotations)
 	}
-}
-
-func mergeMaps(a, b map[string]string) map[string]string {
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, b)
-	return out
 }
 
 // ensureNamespace adds the install namespace to manifests without one, such as those of spec.manifests.
@@ -117,7 +108,7 @@ func ensureNamespace(d *draft) error {
 	ns.SetName(d.namespace)
 	ns.SetLabels(map[string]string{nameLabel: string(d.component)})
 	if c := d.spec.GetNamespaceConfiguration(); c != nil {
-		ns.SetLabels(mergeMaps(ns.GetLabels(), c.Labels))
+		ns.SetLabels(labels.Merge(ns.GetLabels(), c.Labels))
 		if len(c.Annotations) > 0 {
 			ns.SetAnnotations(c.Annotations)
 		}

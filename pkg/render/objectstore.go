@@ -54,9 +54,3 @@ func (s *objectStore) forgetObject(hash [sha256.Size]byte, object weak.Pointer[u
 		delete(s.byHash, hash)
 	}
 }
-
-func (s *objectStore) countObjects() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.byHash)
-}

@@ -23,8 +23,11 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// operatorMu serializes all calls of the Knative Operator's functions, which share a cache without a lock and read the
-// environment.
+// operatorMu serializes all calls of the Knative Operator's functions (module knative.dev/operator). The operator keeps a process-wide
+// cache without a lock, and reads KO_DATA_PATH and KUBERNETES_MIN_VERSION from the environment on every call. The holder of the lock sets
+// both variables meanwhile; other callers of these functions in the process race with this package. The import of the operator also
+// registers the flags "clusterprofile-provider-file" and "remote-deployments-poll-interval" on flag.CommandLine: a command must not define
+// these two flags there.
 //
 //nolint:gochecknoglobals // it serializes the use of process-wide state
 var operatorMu sync.Mutex

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"knative.dev/operator/pkg/apis/operator/base"
 
@@ -141,7 +142,7 @@ func writeSource(dir string, doc *remote.Document, allowed allowedKinds, additio
 		}
 		addEmptyLists(u)
 		if additional {
-			u.SetAnnotations(mergeMaps(u.GetAnnotations(), map[string]string{originAnnotation: "true"}))
+			u.SetAnnotations(labels.Merge(u.GetAnnotations(), map[string]string{originAnnotation: "true"}))
 		}
 		data, err := json.Marshal(u.Object)
 		if err != nil {

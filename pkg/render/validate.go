@@ -86,7 +86,7 @@ func frameworkProblem(u *unstructured.Unstructured) string {
 		_, label := u.GetLabels()[key]
 		_, annotation := u.GetAnnotations()[key]
 		if label || annotation {
-			return fmt.Sprintf("label or annotation %q would interfere with how Knative is removed; take it away", key)
+			return fmt.Sprintf("label or annotation %q would interfere with the removal of Knative; remove the label or annotation", key)
 		}
 	}
 	return ""

@@ -34,7 +34,7 @@ func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install,
 	if len(i.references) > 0 {
 		var err error
 		if out.values, err = cluster.Values(i.references); err != nil {
-			return nil, newError(ReasonValueMissing, "%w, which %s %q uses; add them, or take them out of the resource: what is installed there stays as it is",
+			return nil, newError(ReasonValueMissing, "%w, which %s %q uses; add the values to the cluster, or remove the references from the resource; the installation stays unchanged",
 				err, i.component.Kind(), objectName(i.namespace, i.name))
 		}
 	}

@@ -90,7 +90,7 @@ func TestNotGranted(t *testing.T) {
 	if render.ReasonOf(err) != ReasonConfigNotGranted {
 		t.Fatalf("error is %v", err)
 	}
-	for _, want := range []string{`"fleet/default"`, `"cluster1"`, "spec.configs", "keeps what it has"} {
+	for _, want := range []string{`"fleet/default"`, `"cluster1"`, "spec.configs", "keeps its installation"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

@@ -102,11 +102,11 @@ func DeploymentsOf(o any) []types.NamespacedName {
 	var configs []addonv1beta1.AddOnConfig
 	switch o := o.(type) {
 	case *addonv1beta1.ManagedClusterAddOn:
-		if slices.Contains(api.Components(), api.Component(o.Name)) {
+		if _, ours := api.ComponentOfAddOn(o.Name); ours {
 			configs = configsOfAddOn(o)
 		}
 	case *addonv1beta1.ClusterManagementAddOn:
-		if slices.Contains(api.Components(), api.Component(o.Name)) {
+		if _, ours := api.ComponentOfAddOn(o.Name); ours {
 			configs = configsOfDefinition(o)
 		}
 	}

@@ -118,7 +118,7 @@ func TestUnknownRevision(t *testing.T) {
 	if got := render.ReasonOf(err); got != ReasonRevisionNotFound {
 		t.Fatalf("reason is %q (%v)", got, err)
 	}
-	for _, want := range []string{first[:12], `"fleet/default"`, "keeps what it has", "apply it again"} {
+	for _, want := range []string{first[:12], `"fleet/default"`, "keeps its installation", "apply the old spec again"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

@@ -87,8 +87,8 @@ func groupResource(kind Kind) addonv1beta1.ConfigGroupResource {
 // the configuration, which the author of the status knows.
 func NotGranted(addon *addonv1beta1.ManagedClusterAddOn, kind string, config *addonv1beta1.ConfigSpecHash) *render.Error {
 	return &render.Error{Reason: ReasonConfigNotGranted, Message: fmt.Sprintf(
-		"the status of add-on %q on cluster %q names %s %q, which the hub did not give to the add-on: the cluster keeps what it has; "+
-			"the agent of the cluster may write that status, so name the configuration in spec.configs of the ManagedClusterAddOn, or in the Placement or the defaults of the ClusterManagementAddOn, only if it is meant for this cluster",
+		"the status of add-on %q on cluster %q names %s %q, which the hub did not give to the add-on: the cluster keeps its installation; "+
+			"the agent of the cluster may write that status, so name the configuration in spec.configs of the ManagedClusterAddOn, or in the Placement or the defaults of the ClusterManagementAddOn, only if the configuration is meant for this cluster",
 		addon.Name, addon.Namespace, kind, boundedName(config.Namespace)+"/"+boundedName(config.Name))}
 }
 

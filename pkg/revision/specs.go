@@ -109,7 +109,7 @@ func liveAnnotations(live *unstructured.Unstructured, recorded *appsv1.Controlle
 
 func revisionNotFound(kind Kind, name types.NamespacedName, hash string) error {
 	return &render.Error{Reason: ReasonRevisionNotFound, Message: fmt.Sprintf(
-		"OCM refers to spec hash %.12s of %s %q, which has another spec now, and no ControllerRevision in namespace %q holds the old spec: the cluster keeps what it has until OCM's rollout assigns the present spec; to install the old spec, apply it again",
+		"OCM refers to spec hash %.12s of %s %q, which has another spec now, and no ControllerRevision in namespace %q holds the old spec: the cluster keeps its installation until OCM's rollout assigns the present spec; to install the old spec, apply the old spec again",
 		hash, kind.Kind(), name, name.Namespace)}
 }
 

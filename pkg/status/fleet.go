@@ -131,7 +131,7 @@ func (f *Fleet) describeUsage() string {
 		s += fmt.Sprintf("; the removal of %d is held: see condition %s of the ManagedClusterAddOns", len(f.Held), api.RemovalHeld)
 	}
 	if f.Paused {
-		s += fmt.Sprintf("; annotation %s keeps their clusters as they are", api.PausedAnnotation)
+		s += fmt.Sprintf("; annotation %s keeps their clusters unchanged", api.PausedAnnotation)
 	}
 	return s
 }

@@ -200,7 +200,7 @@ func dependenciesFinding(in *Installation) Finding {
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		return Finding{metav1.ConditionFalse, api.ReasonKindMissing, "the cluster does not know the kind of: " +
-			message.ListClauses(missing, maxListed) + "; install what brings it"}
+			message.ListClauses(missing, maxListed) + "; install the product that brings the kind"}
 	}
 	if in.Observation.Waiting != "" {
 		return deliveringFinding(&in.Observation)

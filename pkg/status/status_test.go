@@ -71,7 +71,7 @@ func seenCases() map[string]conditionsCase {
 			reason:   "The dependency is the cause, that the object is not applied the effect.",
 			changes:  []change{failed(unknownKind("z"), forbidden("a"), unknownKind("b"))},
 			want:     [6]string{"False KindMissing", isResolved, isEligible, "False KindMissing", "False ApplyFailed", runs},
-			mentions: []string{"DependenciesInstalled: ", "Gateway " + ns + "/b; Gateway " + ns + "/z; install what brings it"},
+			mentions: []string{"DependenciesInstalled: ", "Gateway " + ns + "/b; Gateway " + ns + "/z; install the product that brings the kind"},
 		},
 		"a kind is missing while the rest is on its way": {
 			reason:  "It will not come by waiting.",
@@ -90,7 +90,7 @@ func seenCases() map[string]conditionsCase {
 				in.Observation.Jobs[0] = delivery.JobState{JobRef: bundle().Jobs[0], Failed: true}
 			}},
 			want:     [6]string{"False WorkloadsNotReady", isResolved, isEligible, hasAll, isApplied, "False WorkloadsNotReady"},
-			mentions: []string{"Job " + ns + "/cleanup: it has failed"},
+			mentions: []string{"Job " + ns + "/cleanup: the Job has failed"},
 		},
 		"unavailable": {
 			reason:   "The cluster is not ready when nobody knows whether it is.",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
@@ -126,7 +127,7 @@ func (f *Finder) OfAddOn(addOn *addonv1beta1.ManagedClusterAddOn) (resolve.Resul
 		if ref, ok := ReferenceOf(config); ok {
 			return f.resolveReference(addOn, config, ref)
 		}
-		if name := nameOf(config).String(); addOn.Annotations[api.InstalledForAnnotation] == name {
+		if name := client.ObjectKeyFromObject(config).String(); addOn.Annotations[api.InstalledForAnnotation] == name {
 			return resolve.Result{Reason: api.ReasonReferenceNotPermitted, Message: fmt.Sprintf(
 				"the add-on was made for %s %q with a reference to cluster %q, and the resource of that name refers to no cluster now; give the resource its spec.clusterProfileRef again, or take annotation %s from the ManagedClusterAddOn to let the resource configure the cluster without one",
 				config.GetKind(), name, addOn.Namespace, api.InstalledForAnnotation)}, nil

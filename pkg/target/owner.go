@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
@@ -107,7 +108,7 @@ func determineOwner(in *ownerInput) Owner {
 			return Owner{Ownership: OfUser}
 		}
 		if in.incumbent.GetDeletionTimestamp() != nil {
-			return Owner{OfOtherResource, nameOf(in.incumbent)} // the removal of the incumbent comes first
+			return Owner{OfOtherResource, client.ObjectKeyFromObject(in.incumbent)} // the removal of the incumbent comes first
 		}
 		rivals = append(rivals, in.incumbent)
 	}
@@ -116,7 +117,7 @@ func determineOwner(in *ownerInput) Owner {
 	}
 	if len(rivals) > 0 {
 		if oldest := slices.MinFunc(rivals, byAge); byAge(oldest, in.self) < 0 {
-			return Owner{OfOtherResource, nameOf(oldest)}
+			return Owner{OfOtherResource, client.ObjectKeyFromObject(oldest)}
 		}
 	}
 	switch {
@@ -130,12 +131,8 @@ func determineOwner(in *ownerInput) Owner {
 	return Owner{Inherited, in.configured}
 }
 
-func nameOf(config *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
-}
-
 // byAge orders the oldest first; resources of the same second by name.
 func byAge(a, b *unstructured.Unstructured) int {
 	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-	return cmp.Or(x.Compare(y.Time), cmp.Compare(nameOf(a).String(), nameOf(b).String()))
+	return cmp.Or(x.Compare(y.Time), cmp.Compare(client.ObjectKeyFromObject(a).String(), client.ObjectKeyFromObject(b).String()))
 }

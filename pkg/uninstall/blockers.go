@@ -42,7 +42,8 @@ func listAddOns(ctx context.Context, client addonclient.Interface) ([]addonv1bet
 		return nil, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(a addonv1beta1.ManagedClusterAddOn) bool {
-		return !slices.ContainsFunc(api.Components(), func(c api.Component) bool { return c.AddOnName() == a.Name })
+		_, ours := api.ComponentOfAddOn(a.Name)
+		return !ours
 	}), nil
 }
 

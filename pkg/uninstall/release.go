@@ -81,7 +81,7 @@ func PlanRelease(ctx context.Context, clients hub.Clients) ([]Step, error) {
 	return steps, nil
 }
 
-// newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object anew.
+// newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object again.
 func newStep(text string, change func(context.Context) error) Step {
 	return Step{text, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return change(ctx) })

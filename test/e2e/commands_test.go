@@ -81,12 +81,12 @@ func (o operator) showRefusedObjects(t *testing.T, c *lab.Cluster) {
 func commandFleet(t *testing.T, m team, c *lab.Cluster) {
 	o := operator{m.Fleet}
 	m.configs = connect(t, m.Hub).dynamic
-	t.Run("a ready cluster", func(t *testing.T) { o.showReady(t, c) })
-	t.Run("a resource without a ClusterProfile", func(t *testing.T) { o.showUnresolved(t) })
-	t.Run("a pause", func(t *testing.T) { o.pauseAddOn(t, c) })
-	t.Run("a comparison of files", func(t *testing.T) { o.compareFiles(t, c) })
-	t.Run("an archive", func(t *testing.T) { o.writeBundle(t, c) })
-	t.Run("a wrong spec and its rollback", func(t *testing.T) { o.rollBackSpec(t, m, c) })
+	t.Run("the commands show a ready cluster", func(t *testing.T) { o.showReady(t, c) })
+	t.Run("the commands show a resource without a ClusterProfile", func(t *testing.T) { o.showUnresolved(t) })
+	t.Run("an add-on is paused and resumed", func(t *testing.T) { o.pauseAddOn(t, c) })
+	t.Run("files are compared with a cluster", func(t *testing.T) { o.compareFiles(t, c) })
+	t.Run("the state of the hub is archived", func(t *testing.T) { o.writeBundle(t, c) })
+	t.Run("a wrong spec is rolled back", func(t *testing.T) { o.rollBackSpec(t, m, c) })
 }
 
 func (o operator) showReady(t *testing.T, c *lab.Cluster) {

@@ -35,7 +35,7 @@ func TestReimported(t *testing.T) {
 	w.runs(t)
 	w.removeJobs(t)
 
-	t.Run("a cluster that is registered anew keeps its Knative", func(t *testing.T) {
+	t.Run("a cluster that is registered again keeps its Knative", func(t *testing.T) {
 		agent := lost.Name + "-agent"
 		w.createService(t)
 		before := w.record(t)

@@ -46,7 +46,7 @@ func TestFaultsRemoval(t *testing.T) {
 	t.Run("the install namespace is deleted on a cluster without an agent", func(t *testing.T) {
 		p.deleteInstallNamespace(t, connect(t, direct), func() { p.ready(t, api.Serving, direct.Name) })
 	})
-	t.Run("a cluster is detached while its agent is away", func(t *testing.T) { p.detachAway(t, detached) })
+	t.Run("a cluster is detached while its agent is stopped", func(t *testing.T) { p.detachAway(t, detached) })
 }
 
 // deploymentUIDs returns the UIDs of the Deployments in the install namespace.

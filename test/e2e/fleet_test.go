@@ -64,14 +64,14 @@ func TestSharedFleet(t *testing.T) {
 	}
 	logManagerOnFailure(t, f)
 
-	t.Run("bad input", func(t *testing.T) { deliverBadInput(t, f) })
-	t.Run("chart with access providers", func(t *testing.T) { chartAccessProviders(t, f) })
-	t.Run("chart with Placements", func(t *testing.T) { chartPlacements(t, f) })
-	t.Run("chart on an API server", func(t *testing.T) { chartOnServer(t, f) })
-	t.Run("Serving and Eventing", func(t *testing.T) { installBothComponents(t, f) })
-	t.Run("offline render", func(t *testing.T) { renderOffline(t, f) })
-	t.Run("repair", func(t *testing.T) { repairWorkloads(t, f) })
-	t.Run("versions", func(t *testing.T) { stepVersions(t, f) })
+	t.Run("bad input is refused", func(t *testing.T) { deliverBadInput(t, f) })
+	t.Run("the chart installs access providers", func(t *testing.T) { chartAccessProviders(t, f) })
+	t.Run("the chart enables the add-ons by Placements", func(t *testing.T) { chartPlacements(t, f) })
+	t.Run("an API server accepts the objects of the chart", func(t *testing.T) { chartOnServer(t, f) })
+	t.Run("Serving and Eventing are installed", func(t *testing.T) { installBothComponents(t, f) })
+	t.Run("a spec is rendered offline", func(t *testing.T) { renderOffline(t, f) })
+	t.Run("changed and deleted workloads are repaired", func(t *testing.T) { repairWorkloads(t, f) })
+	t.Run("a cluster follows each version in steps", func(t *testing.T) { stepVersions(t, f) })
 }
 
 // logManagerOnFailure logs the end of the manager's log when the test has failed.

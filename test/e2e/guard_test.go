@@ -41,7 +41,7 @@ func TestGuard(t *testing.T) {
 	t.Run("an empty Placement removes nothing", func(t *testing.T) { emptied(t, m) })
 	t.Run("a deleted Placement removes nothing until the confirmation", func(t *testing.T) { deletePlacement(t, m) })
 	m.setInstallStrategy(t, api.Serving, `{"type":"Manual","placements":null}`)
-	t.Run("an add-on is deleted with force-orphan", func(t *testing.T) { removeWithForceOrphan(t, m, f.Managed[0]) })
+	t.Run("an add-on that is deleted with force-orphan leaves the installation", func(t *testing.T) { removeWithForceOrphan(t, m, f.Managed[0]) })
 	t.Run("a deletion policy deletes CRDs", func(t *testing.T) { removeWithDeletionPolicies(t, m, f.Managed[1]) })
 }
 

@@ -58,12 +58,12 @@ func TestHostileSpoke(t *testing.T) {
 		p.token(t, name, servers[name].cluster(), "token-for-"+name)
 		p.apply(t, api.Serving, name, kourier())
 	}
-	t.Run("from the start", func(t *testing.T) { p.checkOtherClusterInstalls(t, honest[1], servers) })
-	t.Run("after a restart", func(t *testing.T) {
+	t.Run("other clusters are installed from the start", func(t *testing.T) { p.checkOtherClusterInstalls(t, honest[1], servers) })
+	t.Run("other clusters are installed after a restart", func(t *testing.T) {
 		p.restartManager(t, servers)
 		p.checkOtherClusterInstalls(t, honest[2], servers)
 	})
-	t.Run("after a restart with every resource of a hostile tenant", func(t *testing.T) {
+	t.Run("other clusters are installed after a restart with every resource of a hostile tenant", func(t *testing.T) {
 		config, err := p.Tenant(t.Context(), tenantNamespace)
 		if err != nil {
 			t.Fatal(err)

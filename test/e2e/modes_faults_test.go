@@ -241,7 +241,7 @@ func hubFaults() []fault {
 		{
 			name: "a second resource for the cluster", namespace: "green", untouched: true,
 			cause: secondResource, mend: remove("green"),
-			want: untold(api.ReasonTargetConflict), says: []string{"blue/", "came first", "goes on once the other is gone"},
+			want: untold(api.ReasonTargetConflict), says: []string{"blue/", "came first", "the remaining one continues automatically"},
 		},
 		{
 			name: "a reference that nobody has allowed", namespace: "red", untouched: true,

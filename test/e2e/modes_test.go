@@ -55,14 +55,14 @@ func TestModes(t *testing.T) {
 	for _, w := range ways {
 		w.shows(t, verdicts{})
 	}
-	settled(t, p.Fleet, api.Serving, p.Managed[0]) // what OCM is told comes after Ready
+	settled(t, p.Fleet, api.Serving, p.Managed[0]) // the reports to OCM follow Ready
 	t.Run("metrics count both installations", func(t *testing.T) { countsInstallations(t, p, ways[0].Name, ways[1].Name) })
 	for _, f := range slices.Concat(specFaults(), clusterFaults(), hubFaults()) {
 		t.Run(f.name, func(t *testing.T) { f.run(t, ways) })
 	}
 	t.Run("a manager whose archive lacks the running version observes the clusters", func(t *testing.T) { lackVersion(t, ways) })
 	t.Run("a resource that is deleted with force-orphan and recreated owns the installation", func(t *testing.T) { forceOrphan(t, ways) })
-	t.Run("a deletion waits for a cluster that is away, and takes everything if that is asked for", func(t *testing.T) { leavesNothing(t, ways) })
+	t.Run("a deletion waits for an unreachable cluster, and removes every object on request", func(t *testing.T) { leavesNothing(t, ways) })
 	t.Run("OCM's own ClusterProfile asks for direct delivery", func(t *testing.T) { ocmDirect(t, ways[0]) })
 }
 

@@ -136,7 +136,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), l.Binary, "render", "--for", "push", "--filename", serving).Output() //nolint:gosec // our own program
+	out, err := exec.CommandContext(t.Context(), l.Binary, "render", "--mode", "Direct", "--filename", serving).Output() //nolint:gosec // our own program
 	if err == nil {
 		err = os.WriteFile(manifests, out, 0o600)
 	}

@@ -42,7 +42,7 @@ func (l directCluster) skipFailedVersion(t *testing.T) {
 	w := way{push: l.push, spoke: l.spoke}
 	l.refuseJobPods(t, w)
 	w.spec(t, map[string]any{"version": "1.22"})
-	w.shows(t, verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, "1.22", "it has not completed yet")
+	w.shows(t, verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, "1.22", "the Job has not completed yet")
 	if err := l.runs("1.22.")(t.Context()); err != nil {
 		t.Error(err)
 	}

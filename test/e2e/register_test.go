@@ -30,8 +30,8 @@ import (
 // registeredName is the name of the ClusterProfile, the Secret and the resource of TestRegister.
 const registeredName = "edge-7"
 
-// newcomer is a user who connects a cluster with the command line only.
-type newcomer struct {
+// commandUser is a user who connects a cluster with the command line only.
+type commandUser struct {
 	push
 	cluster spoke
 }
@@ -40,7 +40,7 @@ type newcomer struct {
 func TestRegister(t *testing.T) {
 	startRestStory(t)
 	p := newPush(t, lab.Options{Spokes: 1}, harness.Options{})
-	n := newcomer{push: p, cluster: connect(t, p.Spokes[0])}
+	n := commandUser{push: p, cluster: connect(t, p.Spokes[0])}
 	t.Run("wrong kubeconfigs are refused before a write", func(t *testing.T) { n.refuseKubeconfigs(t) })
 	t.Run("a dry run prints the objects of both clusters and writes nothing", func(t *testing.T) { n.printObjects(t) })
 	t.Run("a ClusterProfile and a ServiceAccount of others stay", func(t *testing.T) { n.keepObjectsOfOthers(t) })
@@ -56,7 +56,7 @@ func TestRegister(t *testing.T) {
 }
 
 // command runs knative-addon with the hub of the lab, and returns standard output and standard error.
-func (n *newcomer) command(ctx context.Context, args ...string) (string, error) {
+func (n *commandUser) command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, n.Binary, args...) //nolint:gosec // the built program
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.Hub.Kubeconfig)
 	out, err := cmd.CombinedOutput()
@@ -64,7 +64,7 @@ func (n *newcomer) command(ctx context.Context, args ...string) (string, error) 
 }
 
 // register runs `knative-addon register` for the cluster.
-func (n *newcomer) register(ctx context.Context, name string, args ...string) (string, error) {
+func (n *commandUser) register(ctx context.Context, name string, args ...string) (string, error) {
 	return n.command(ctx, append([]string{
 		"register", name, "--kubeconfig", n.cluster.Kubeconfig, "--namespace", n.namespace, "--secret-namespace", "default", "--timeout", "5m",
 	}, args...)...)
@@ -116,7 +116,7 @@ func registered(ctx context.Context, s spoke) ([]string, error) {
 	return out, nil
 }
 
-func (n *newcomer) checkNothingRegistered(t *testing.T) {
+func (n *commandUser) checkNothingRegistered(t *testing.T) {
 	t.Helper()
 	for _, s := range []spoke{n.hub, n.cluster} {
 		objects, err := registered(t.Context(), s)
@@ -126,7 +126,7 @@ func (n *newcomer) checkNothingRegistered(t *testing.T) {
 	}
 }
 
-func (n *newcomer) refuseKubeconfigs(t *testing.T) {
+func (n *commandUser) refuseKubeconfigs(t *testing.T) {
 	wrong := func(name, url string, ca []byte, token string) string {
 		file := filepath.Join(t.TempDir(), name)
 		if err := pki.WriteKubeconfig(file, name, url, ca, pki.User{Token: token}); err != nil {
@@ -160,7 +160,7 @@ func (n *newcomer) refuseKubeconfigs(t *testing.T) {
 	n.checkNothingRegistered(t)
 }
 
-func (n *newcomer) printObjects(t *testing.T) {
+func (n *commandUser) printObjects(t *testing.T) {
 	out, err := n.register(t.Context(), registeredName, "--dry-run")
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -170,7 +170,7 @@ func (n *newcomer) printObjects(t *testing.T) {
 	n.checkNothingRegistered(t)
 }
 
-func (n *newcomer) keepObjectsOfOthers(t *testing.T) {
+func (n *commandUser) keepObjectsOfOthers(t *testing.T) {
 	const other = "by-hand"
 	n.publishProfile(t, other, n.cluster.Cluster, "secretreader", map[string]any{"clusterName": other})
 	out, err := n.register(t.Context(), other)
@@ -189,7 +189,7 @@ func (n *newcomer) keepObjectsOfOthers(t *testing.T) {
 	n.checkNothingRegistered(t)
 }
 
-func (n *newcomer) registerWithoutResource(t *testing.T) {
+func (n *commandUser) registerWithoutResource(t *testing.T) {
 	out, err := n.register(t.Context(), registeredName)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -210,7 +210,7 @@ func (n *newcomer) registerWithoutResource(t *testing.T) {
 	}
 }
 
-func (n *newcomer) registerAgain(t *testing.T) {
+func (n *commandUser) registerAgain(t *testing.T) {
 	before := n.readToken(t)
 	out, err := n.register(t.Context(), registeredName)
 	if err != nil {
@@ -225,7 +225,7 @@ func (n *newcomer) registerAgain(t *testing.T) {
 }
 
 // readToken returns the token on the hub.
-func (n *newcomer) readToken(t *testing.T) string {
+func (n *commandUser) readToken(t *testing.T) string {
 	t.Helper()
 	secret, err := n.hub.kube.CoreV1().Secrets("default").Get(t.Context(), registeredName, metav1.GetOptions{})
 	if err != nil {
@@ -237,7 +237,7 @@ func (n *newcomer) readToken(t *testing.T) string {
 	return string(secret.Data["token"])
 }
 
-func (n *newcomer) rotateToken(t *testing.T) {
+func (n *commandUser) rotateToken(t *testing.T) {
 	before := n.readToken(t)
 	out, err := n.register(t.Context(), registeredName, "--rotate-token")
 	if err != nil {
@@ -262,13 +262,13 @@ func (n *newcomer) rotateToken(t *testing.T) {
 	n.repairDeployment(t, registeredName, n.cluster.Cluster)
 }
 
-func (n *newcomer) refuseUnregister(t *testing.T) {
+func (n *commandUser) refuseUnregister(t *testing.T) {
 	out, err := n.command(t.Context(), "unregister", registeredName, "--namespace", n.namespace, "--kubeconfig", n.cluster.Kubeconfig)
 	refuses(t, out, err, "KnativeServing blue/edge-7", "Delete the resources first")
 	n.ready(t, api.Serving, registeredName)
 }
 
-func (n *newcomer) reportRefusal(t *testing.T) {
+func (n *commandUser) reportRefusal(t *testing.T) {
 	refusal := []string{"the manager does not use it", "KnativeServing blue/edge-7: " + api.ReasonAccessProviderNotConfigured}
 	eventually(t, "the command reports the refusal", 3*time.Minute, func(ctx context.Context) error {
 		out, err := n.register(ctx, registeredName, "--provider", "unknown", "--timeout", "20s")
@@ -283,7 +283,7 @@ func (n *newcomer) reportRefusal(t *testing.T) {
 	n.ready(t, api.Serving, registeredName)
 }
 
-func (n *newcomer) unregister(t *testing.T) {
+func (n *commandUser) unregister(t *testing.T) {
 	if err := n.resources(api.Serving).Delete(t.Context(), registeredName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -56,14 +56,14 @@ func TestStartOfWebhooks(t *testing.T) {
 	if err := p.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{pulled.Name}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("managed cluster", func(t *testing.T) {
+	t.Run("a managed cluster refuses resources until the webhooks run", func(t *testing.T) {
 		s := connect(t, pulled)
 		s.refuseUntilStart(t)
 		p.patchDefault(t, withWebhook)
 		s.acceptAfterStart(t)
 		available(t, p.Fleet, []api.Component{api.Serving}, pulled)
 	})
-	t.Run("direct delivery", func(t *testing.T) {
+	t.Run("a cluster without a work agent refuses resources until the webhooks run", func(t *testing.T) {
 		s := connect(t, direct)
 		s.refuseUntilStart(t)
 		_, err := p.resources(api.Serving).Patch(t.Context(), direct.Name, types.MergePatchType, []byte(withWebhook), metav1.PatchOptions{})

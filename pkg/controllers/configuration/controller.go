@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,8 +53,4 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // mayWrite reports whether the manager may change the resource.
 func (r *Reconciler) mayWrite(config *unstructured.Unstructured) bool {
 	return config.GetDeletionTimestamp() == nil && r.Operator() == "" && !r.isExcluded(config)
-}
-
-func keyOf(config *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -98,4 +99,8 @@ func TestFaultsOfAStep(t *testing.T) {
 	if left := r.observations.listSpecs(keyOf(config)); len(left) != 1 {
 		t.Errorf("%d specs wait to be recorded", len(left))
 	}
+}
+
+func keyOf(config *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 }

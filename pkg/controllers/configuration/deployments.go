@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -46,7 +47,7 @@ func (d *DeploymentConfigs) Reconcile(ctx context.Context, req reconcile.Request
 // isUnused reports whether the AddOnDeploymentConfig configures no add-on of this manager. A failed look-up counts as a use: a
 // superfluous record harms no cluster.
 func (d *DeploymentConfigs) isUnused(config *unstructured.Unstructured) bool {
-	isUsed, err := d.References.ConfiguresAddOn(keyOf(config))
+	isUsed, err := d.References.ConfiguresAddOn(client.ObjectKeyFromObject(config))
 	return err == nil && !isUsed
 }
 

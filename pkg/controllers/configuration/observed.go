@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // observations holds the specs that events brought and that are not recorded yet, by resource. The first pass after a start gets
@@ -27,7 +28,7 @@ func (o *observations) addSpec(config *unstructured.Unstructured) {
 	if o.specs == nil {
 		o.specs = map[types.NamespacedName][]*unstructured.Unstructured{}
 	}
-	o.specs[keyOf(config)] = append(o.specs[keyOf(config)], config)
+	o.specs[client.ObjectKeyFromObject(config)] = append(o.specs[client.ObjectKeyFromObject(config)], config)
 }
 
 // markUnchecked requests a comparison of the revisions with the resource as it is.
@@ -60,7 +61,7 @@ func (o *observations) listSpecs(name types.NamespacedName) []*unstructured.Unst
 func (o *observations) removeSpec(config *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	name := keyOf(config)
+	name := client.ObjectKeyFromObject(config)
 	specs := o.specs[name]
 	if len(specs) == 0 || specs[0] != config {
 		return

@@ -50,7 +50,7 @@ func (r *Reconciler) determinePin(config *unstructured.Unstructured, current str
 // returns in the middle of a rollout must not mean another version to the clusters that never left it. The version is empty when there
 // is no such pin.
 func (r *Reconciler) findRecordedPin(config *unstructured.Unstructured) (string, error) {
-	name := keyOf(config)
+	name := client.ObjectKeyFromObject(config)
 	hash, err := revision.Hash(config)
 	if err != nil {
 		return "", err

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -18,7 +19,7 @@ const historyLimit = 10
 
 // pruneRevisions deletes the revisions beyond historyLimit to which OCM does not refer.
 func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
-	history, err := revision.History(r.Revisions, r.Kind, keyOf(config))
+	history, err := revision.History(r.Revisions, r.Kind, client.ObjectKeyFromObject(config))
 	if err != nil || len(history) <= historyLimit {
 		return err
 	}
@@ -26,7 +27,7 @@ func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unst
 	if err != nil {
 		return err
 	}
-	referred, err := r.References.Of(r.Kind, keyOf(config))
+	referred, err := r.References.Of(r.Kind, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return err
 	}

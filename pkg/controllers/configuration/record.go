@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -87,7 +88,7 @@ func (r *Recorder) recordSpec(ctx context.Context, config *unstructured.Unstruct
 		return err
 	}
 	reconciler.Describe(ctx, reconciler.Subject{Revision: revision.HashOf(desired)})
-	cached, err := revision.History(r.Revisions, r.Kind, keyOf(config))
+	cached, err := revision.History(r.Revisions, r.Kind, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (r *Recorder) recordSpec(ctx context.Context, config *unstructured.Unstruct
 		return r.restoreRevision(ctx, desired)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot record a spec of %s %q: %w", r.Kind.Kind(), keyOf(config), err)
+		return fmt.Errorf("cannot record a spec of %s %q: %w", r.Kind.Kind(), client.ObjectKeyFromObject(config), err)
 	}
 	return nil
 }
@@ -167,11 +168,11 @@ func (r *Recorder) readHistory(ctx context.Context, config *unstructured.Unstruc
 		LabelSelector: labels.SelectorFromSet(revision.Labels(r.Kind, config.GetName())).String(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", r.Kind.Kind(), keyOf(config), err)
+		return nil, fmt.Errorf("cannot list the revisions of %s %q: %w", r.Kind.Kind(), client.ObjectKeyFromObject(config), err)
 	}
 	var history []*appsv1.ControllerRevision
 	for i := range list.Items {
-		if _, name, ok := revision.ResourceOf(&list.Items[i]); ok && name == keyOf(config) {
+		if _, name, ok := revision.ResourceOf(&list.Items[i]); ok && name == client.ObjectKeyFromObject(config) {
 			history = append(history, &list.Items[i])
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -26,7 +27,7 @@ import (
 func (r *Reconciler) rollBack(ctx context.Context, config *unstructured.Unstructured) error {
 	requested, ok := config.GetAnnotations()[api.RollbackAnnotation]
 	if !ok {
-		r.refusals.removeText(keyOf(config))
+		r.refusals.removeText(client.ObjectKeyFromObject(config))
 		return nil
 	}
 	target, refusal, err := r.FindRevision(config, strings.TrimSpace(requested))
@@ -41,7 +42,7 @@ func (r *Reconciler) rollBack(ctx context.Context, config *unstructured.Unstruct
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
 		default:
-			r.refusals.removeText(keyOf(config))
+			r.refusals.removeText(client.ObjectKeyFromObject(config))
 			return nil
 		}
 	}
@@ -61,7 +62,7 @@ func (r *Reconciler) writeSpec(ctx context.Context, config *unstructured.Unstruc
 			target.Revision, r.Component.Kind(), config.GetNamespace(), config.GetName(), err)
 	}
 	r.Events.Eventf(config, target, corev1.EventTypeNormal, "RolledBack", "Rollback",
-		"The spec is that of revision %d (hash %.12s%s) again, as annotation %s asked for %q; it reaches the clusters as any change of the spec",
+		"The spec is that of revision %d (hash %.12s%s) again, as annotation %s requested %q; the spec reaches the clusters as any change of the spec",
 		target.Revision, revision.HashOf(target), describeCompletion(target), api.RollbackAnnotation, message.Shorten(config.GetAnnotations()[api.RollbackAnnotation], maxValue))
 	return nil
 }
@@ -110,7 +111,7 @@ func withSpecOf(config *unstructured.Unstructured, target *appsv1.ControllerRevi
 // reportRefusal emits an Event with the reason why the spec stays, unless the previous Event of the resource was equal.
 func (r *Reconciler) reportRefusal(config *unstructured.Unstructured, refusal string) {
 	text := fmt.Sprintf("Annotation %s asks for %q: %s", api.RollbackAnnotation, message.Shorten(config.GetAnnotations()[api.RollbackAnnotation], maxValue), refusal)
-	if !r.refusals.storeText(keyOf(config), text) {
+	if !r.refusals.storeText(client.ObjectKeyFromObject(config), text) {
 		return
 	}
 	r.Events.Eventf(config, nil, corev1.EventTypeWarning, "RollbackRefused", "Rollback", "%s", message.Shorten(text, message.MaxNote))

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -26,7 +27,7 @@ const (
 
 // FindRevision returns the revision that the value of api.RollbackAnnotation requests, or a refusal with the reason why there is none.
 func (r *Recorder) FindRevision(config *unstructured.Unstructured, value string) (target *appsv1.ControllerRevision, refusal string, err error) {
-	history, err := revision.History(r.Revisions, r.Kind, keyOf(config))
+	history, err := revision.History(r.Revisions, r.Kind, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +39,7 @@ func (r *Recorder) FindRevision(config *unstructured.Unstructured, value string)
 	if err != nil {
 		return nil, "", err
 	}
-	referred, err := r.References.Of(r.Kind, keyOf(config))
+	referred, err := r.References.Of(r.Kind, client.ObjectKeyFromObject(config))
 	if err != nil {
 		return nil, "", err
 	}
@@ -83,7 +84,7 @@ func findLastKnownGood(history []*appsv1.ControllerRevision, good map[string]boo
 			return r, ""
 		}
 	}
-	return nil, "no cluster is known to have completed another spec than the one that is there; name a revision instead: " + describeHistory(history)
+	return nil, "no cluster is known to have completed another spec than the present spec; name a revision instead: " + describeHistory(history)
 }
 
 // describeHistory lists the numbers and hashes of the revisions, for a refusal.

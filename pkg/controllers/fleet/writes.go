@@ -176,8 +176,8 @@ func (p *pass) patchFleet(ctx context.Context, change func(*unstructured.Unstruc
 	return nil
 }
 
-// ensureFinalizer holds a KnativeFleet with deletionPolicy Orphan until its children have no owner. done reports whether the pass goes
-// on.
+// ensureFinalizer holds a KnativeFleet with deletionPolicy Orphan until its children have no owner. done reports whether the pass
+// continues.
 func (p *pass) ensureFinalizer(ctx context.Context) (done bool, err error) {
 	has := slices.Contains(p.fleet.Finalizers, api.FleetFinalizer)
 	orphan := p.fleet.Spec.DeletionPolicy == fleetv1alpha1.DeletionPolicyOrphan

@@ -18,14 +18,15 @@ import (
 
 // Clusters finds the clusters of direct installations.
 type Clusters interface {
-	// Serves reports whether the manager installs the resource without a work agent.
-	Serves(config *unstructured.Unstructured) bool
+	// InstallsDirectly reports whether the manager installs the resource without a work agent.
+	InstallsDirectly(config *unstructured.Unstructured) bool
 	// DisplayName returns the name of the resource's cluster in messages.
 	DisplayName(config *unstructured.Unstructured) string
 	// InstallNamespace returns the namespace of the installation on the cluster.
 	InstallNamespace(config *unstructured.Unstructured) string
-	// FindCluster returns the cluster of the resource, also for a resource that is no longer served. The cluster answered a moment
-	// ago. The error is *UnreachableError for a cluster that did not, and errProbePending while the result of a probe is unknown.
+	// FindCluster returns the cluster of the resource, also for a resource that the manager no longer installs directly. The cluster
+	// answered a moment ago; the error is *UnreachableError for a cluster that did not. The cluster is nil while a probe is pending,
+	// and the end of the probe enqueues the resource.
 	FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error)
 	// Forget drops everything that is remembered about a resource that is gone.
 	Forget(c api.Component, name types.NamespacedName)
@@ -126,9 +127,9 @@ func (h *HubAndRemote) clustersFor(config *unstructured.Unstructured) Clusters {
 	return h.Hub
 }
 
-// Serves implements Clusters.
-func (h *HubAndRemote) Serves(config *unstructured.Unstructured) bool {
-	return h.clustersFor(config).Serves(config)
+// InstallsDirectly implements Clusters.
+func (h *HubAndRemote) InstallsDirectly(config *unstructured.Unstructured) bool {
+	return h.clustersFor(config).InstallsDirectly(config)
 }
 
 // DisplayName implements Clusters.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
@@ -32,7 +33,7 @@ type reportedSpec struct {
 // reportConflict writes the conflict into a resource whose generation has no report yet. Any other result ends the conflict.
 func (c *conflictReports) reportConflict(ctx context.Context, w *StatusWriter, config *unstructured.Unstructured, result resolve.Result) error {
 	if result.Reason != api.ReasonConflict {
-		c.forgetConflict(nameOf(config))
+		c.forgetConflict(client.ObjectKeyFromObject(config))
 		return nil
 	}
 	if c.isReported(config) {
@@ -46,14 +47,14 @@ func (c *conflictReports) reportConflict(ctx context.Context, w *StatusWriter, c
 	if c.reported == nil {
 		c.reported = map[types.NamespacedName]reportedSpec{}
 	}
-	c.reported[nameOf(config)] = reportedSpec{config.GetUID(), config.GetGeneration()}
+	c.reported[client.ObjectKeyFromObject(config)] = reportedSpec{config.GetUID(), config.GetGeneration()}
 	return nil
 }
 
 func (c *conflictReports) isReported(config *unstructured.Unstructured) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reported[nameOf(config)] == reportedSpec{config.GetUID(), config.GetGeneration()}
+	return c.reported[client.ObjectKeyFromObject(config)] == reportedSpec{config.GetUID(), config.GetGeneration()}
 }
 
 func (c *conflictReports) forgetConflict(name types.NamespacedName) {

@@ -66,7 +66,7 @@ func (c *connection) answerDeadline() time.Time {
 	return deadline
 }
 
-// probe asks the cluster for its UID, unless the cluster answered a moment ago.
+// probe reads the UID of the cluster, unless the cluster answered a moment ago.
 func (c *connection) probe(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *connection) probe(ctx context.Context) error {
 		return nil
 	case err != nil && probeCtx.Err() != nil && ctx.Err() == nil:
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
-			"the cluster of ClusterProfile %q does not answer any more; what is installed there stays: see whether its API server runs and can be reached from the hub",
+			"the cluster of ClusterProfile %q no longer responds, and the installation stays; check whether the API server of the cluster runs and can be reached from the hub",
 			c.session.Profile()), Err: err}
 	case apierrors.IsForbidden(err): // the error of session.Probe names the missing permission
 		_, err = c.session.Probe(ctx)

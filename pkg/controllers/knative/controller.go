@@ -4,7 +4,6 @@ package knative
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +23,7 @@ import (
 type Reconciler struct {
 	Component api.Component
 	Configs   cache.GenericLister
-	// Finder decides what the hub permits. A target.Finder implements it.
+	// Finder decides which installations the hub permits. A target.Finder implements the interface.
 	Finder Finder
 	// Deliveries are the ways to install a resource, the preferred one first.
 	Deliveries []Delivery
@@ -38,7 +37,7 @@ type Reconciler struct {
 	conflicts conflictReports
 }
 
-// Finder decides what the hub permits.
+// Finder decides which installations the hub permits.
 type Finder interface {
 	// Conflict returns the result for every resource while the Knative Operator of the hub reconciles the resources.
 	Conflict() (result resolve.Result, conflict bool)
@@ -64,10 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	result, err := r.reconcile(ctx, config)
-	switch {
-	case errors.Is(err, errProbePending):
-		return reconcile.Result{}, nil // the end of the probe enqueues the resource
-	case render.IsPending(err):
+	if render.IsPending(err) {
 		return reconcile.Result{RequeueAfter: pendingRetry}, nil // the last status stays true
 	}
 	return result, err

@@ -4,7 +4,6 @@ package knative
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 
@@ -176,8 +175,11 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	if c := w.condition(api.AnnotationsPermitted); c.Status != metav1.ConditionFalse {
 		t.Errorf("the condition is %+v", c)
 	}
-	w.clusterError = errProbePending
-	if result, err := w.reconcile(); err != nil || result != (reconcile.Result{}) || errors.Is(err, errProbePending) {
+	w.clusterError, w.probing = nil, true
+	if result, err := w.reconcile(); err != nil || result != (reconcile.Result{}) {
 		t.Errorf("during a probe got %v, %v", result, err)
+	}
+	if got := w.written(); !slices.Equal(got, []string{directPatchStatus}) {
+		t.Errorf("after a pass during a probe, written is %q", got)
 	}
 }

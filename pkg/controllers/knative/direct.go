@@ -64,7 +64,9 @@ const (
 var _ Delivery = (*Direct)(nil)
 
 // Delivers implements Delivery.
-func (d *Direct) Delivers(config *unstructured.Unstructured) bool { return d.Clusters.Serves(config) }
+func (d *Direct) Delivers(config *unstructured.Unstructured) bool {
+	return d.Clusters.InstallsDirectly(config)
+}
 
 // Finalizer implements Delivery.
 func (d *Direct) Finalizer() string { return api.DirectFinalizer }
@@ -76,7 +78,7 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
 		return d.observeUnreachable(ctx, config, unreachable)
 	}
-	if err != nil {
+	if err != nil || t == nil {
 		return Outcome{}, err
 	}
 	if d.recordedCluster(config) == "" {

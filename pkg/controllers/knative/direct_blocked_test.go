@@ -68,7 +68,7 @@ func TestRemovalBlocked(t *testing.T) {
 		t.Fatalf("%v, %v", result, err)
 	}
 	got := w.condition(api.InstallSucceeded)
-	if got.Reason != api.ReasonRemoving || !strings.Contains(got.Message, "on the hub: it is refused: cannot list images.x.dev") {
+	if got.Reason != api.ReasonRemoving || !strings.Contains(got.Message, "from the hub: the cluster refuses the removal: cannot list images.x.dev") {
 		t.Errorf("it says %+v", got)
 	}
 	if written := w.written(); !slices.Equal(written, []string{directPatchStatus}) || len(w.config().GetFinalizers()) != 2 {

@@ -52,6 +52,7 @@ type directFixture struct {
 	bundleError  error // of Bundles
 	specError    error // of Bundles, for the present spec only
 	clusterError error // of Clusters
+	probing      bool  // whether a probe of the cluster is pending
 	unserved     bool
 	values       *values.Cluster // of the cluster
 	refused      bool            // no annotation counts
@@ -183,10 +184,10 @@ type clusters struct {
 	cluster *clustercache.Cluster
 }
 
-func (c *clusters) Serves(*unstructured.Unstructured) bool { return !c.w.unserved }
+func (c *clusters) InstallsDirectly(*unstructured.Unstructured) bool { return !c.w.unserved }
 
 func (c *clusters) FindCluster(context.Context, *unstructured.Unstructured) (*ReachableCluster, error) {
-	if c.w.clusterError != nil {
+	if c.w.clusterError != nil || c.w.probing {
 		return nil, c.w.clusterError
 	}
 	return &ReachableCluster{Cluster: c.cluster, UID: spokeUID, HubUID: hubUID, Values: c.w.values}, nil

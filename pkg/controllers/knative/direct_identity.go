@@ -26,10 +26,10 @@ func (d *Direct) recordedCluster(config *unstructured.Unstructured) types.UID {
 
 // findRecordedCluster returns the cluster of the resource. Another cluster than the recorded cluster is an *UnreachableError:
 // names, addresses and ClusterProfiles are used again, and the installation on the recorded cluster must not be forgotten. Without
-// a record, only the anchor of the resource proves that the cluster has the installation.
+// a record, only the anchor of the resource proves that the cluster has the installation. The cluster is nil while a probe is pending.
 func (d *Direct) findRecordedCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
 	t, err := d.Clusters.FindCluster(ctx, config)
-	if err != nil || !hasFinalizer(d, config) || d.recordedCluster(config) == t.UID {
+	if err != nil || t == nil || !hasFinalizer(d, config) || d.recordedCluster(config) == t.UID {
 		return t, err
 	}
 	if d.recordedCluster(config) != "" {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
@@ -38,7 +39,7 @@ type installation struct {
 func (d *Direct) installationOf(config *unstructured.Unstructured, t *ReachableCluster) *installation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name := nameOf(config)
+	name := client.ObjectKeyFromObject(config)
 	if i := d.installations[name]; i != nil && i.cluster == t.Cluster {
 		return i
 	}

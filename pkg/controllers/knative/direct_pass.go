@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -69,7 +70,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		pause.beginPause(p.Clock.Now())
 		retry = pause.timeLeft(p.Clock.Now())
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: fmt.Sprintf(
-			"%s is slow: %s were not enough, and the rest goes on; see whether a webhook there does not answer", cluster, passTimeout)})
+			"%s is slow: %s were not enough, and the delivery continues; check whether a webhook of the cluster does not respond", cluster, passTimeout)})
 	}
 	if err == nil {
 		err = p.describeRendering()
@@ -79,11 +80,11 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	}
 	if err != nil {
 		if !render.IsPending(err) {
-			p.Renderings.recordFailure(nameOf(config), p.Clock.Now())
+			p.Renderings.recordFailure(client.ObjectKeyFromObject(config), p.Clock.Now())
 		}
 		return Outcome{}, err
 	}
-	p.Renderings.recordReport(nameOf(config), p.report)
+	p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
 	p.describeWatchProblem(cluster)
 	return Outcome{Installation: p.observed, RequeueAfter: soonest(retry, p.cluster.NextProbe)}, nil
 }
@@ -98,7 +99,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 		return 0, err
 	}
 	place := addon.Place{Namespace: namespace, Installed: installed, Values: p.cluster.Values}
-	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, nameOf(config), place)
+	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(config), place)
 	if render.IsPending(err) {
 		return 0, err
 	}
@@ -175,7 +176,7 @@ func (p *directPass) renderDelivered(ctx context.Context, place addon.Place) (*r
 	if place.Revision == "" || place.Revision == p.revision {
 		return nil, nil
 	}
-	bundle, err := p.Bundles.OfConfigFrom(ctx, p.Component, nameOf(p.resource.Config), place)
+	bundle, err := p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(p.resource.Config), place)
 	if fault := (*render.Error)(nil); errors.As(err, &fault) && !render.IsPending(err) {
 		return nil, nil
 	}
@@ -199,7 +200,7 @@ func (p *directPass) describeWatchProblem(cluster string) {
 	if problem == "" || p.observed.Target.Reason != api.ReasonTargetResolved {
 		return
 	}
-	p.observed.Target.Message = fmt.Sprintf("%s is listed from time to time instead of watched: %s; see who changes objects with label %s there",
+	p.observed.Target.Message = fmt.Sprintf("%s is polled instead of watched: %s; find the client of the cluster that changes objects with label %s",
 		cluster, problem, api.ComponentLabel)
 }
 
@@ -210,7 +211,7 @@ func (p *directPass) emitRepairEvent(out direct.Outcome) {
 	case text == "":
 	case out.Loop:
 		p.Events.Eventf(config, nil, corev1.EventTypeWarning, "DriftLoop", "Repair", "%s",
-			message.Shorten("Somebody keeps changing what this resource installs; repairs slow down: "+text, message.MaxNote))
+			message.Shorten("A client of the cluster keeps changing objects of this resource, and repairs slow down: "+text, message.MaxNote))
 	default:
 		p.Events.Eventf(config, nil, corev1.EventTypeNormal, "DriftRepaired", "Repair", "%s", message.Shorten("Applied again: "+text, message.MaxNote))
 	}
@@ -226,9 +227,9 @@ func (d *Direct) expectBundle(
 		return err
 	}
 	if clusterValues == nil {
-		clusterValues = values.None("nothing is known of it")
+		clusterValues = values.None("the manager has no facts about the cluster")
 	}
-	in.Bundle, err = d.Bundles.OfConfigFrom(ctx, d.Component, nameOf(config), addon.Place{
+	in.Bundle, err = d.Bundles.OfConfigFrom(ctx, d.Component, client.ObjectKeyFromObject(config), addon.Place{
 		Namespace: d.Clusters.InstallNamespace(config), Installed: render.Installed{Delivered: last.Version}, Values: clusterValues,
 	})
 	if render.IsPending(err) {

@@ -24,7 +24,7 @@ func TestDirectPaused(t *testing.T) {
 	}
 	got := w.condition(api.InstallSucceeded)
 	if got.Status != metav1.ConditionUnknown || got.Reason != api.ReasonPaused ||
-		got.Message != pausedBy+": the hub keeps what it has instead of this spec; take it away to go on" {
+		got.Message != pausedBy+": the hub keeps its installation instead of this spec; remove the annotation to continue" {
 		t.Errorf("it says %+v", got)
 	}
 	if got := w.written(); !slices.Equal(got, []string{directPatchStatus}) {
@@ -73,7 +73,7 @@ func TestPausedRemoval(t *testing.T) {
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.condition(api.Ready); got.Reason != api.ReasonRemoving || !strings.Contains(got.Message, "nothing is removed from the hub, because it is "+pausedBy+"; take it away to go on") {
+	if got := w.condition(api.Ready); got.Reason != api.ReasonRemoving || !strings.Contains(got.Message, "nothing is removed from the hub, because the resource is "+pausedBy+"; remove the annotation to continue") {
 		t.Errorf("it says %+v", got)
 	}
 	if got := w.written(); !slices.Equal(got, []string{directPatchStatus}) || len(w.config().GetFinalizers()) != 2 {

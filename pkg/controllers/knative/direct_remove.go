@@ -27,7 +27,7 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 	config, cluster := resource.Config, d.Clusters.DisplayName(resource.Config)
 	if resource.Annotations.Permitted[api.ForceOrphanAnnotation] == "true" {
 		d.Events.Eventf(config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
-			"What %s has on %s stays there, as annotation %s asks; ConfigMap %q in namespace %q lists it",
+			"The objects of %s stay on %s, as annotation %s requests; ConfigMap %q in namespace %q lists the objects",
 			d.Component, cluster, api.ForceOrphanAnnotation, anchorName(d.Component, config), d.Clusters.InstallNamespace(config))
 		return Outcome{}, d.releaseFinalizer(ctx, config)
 	}
@@ -35,11 +35,11 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
 		return d.describeUnreachableRemoval(config, unreachable), nil
 	}
-	if err != nil {
+	if err != nil || t == nil {
 		return Outcome{}, err
 	}
 	if pausedBy := revision.PausedByResource(d.Component, config); pausedBy != "" {
-		out := describeDirectRemoval(fmt.Sprintf("nothing is removed from %s, because it is paused by %s; take it away to go on", cluster, pausedBy))
+		out := describeDirectRemoval(fmt.Sprintf("nothing is removed from %s, because the resource is paused by %s; remove the annotation to continue", cluster, pausedBy))
 		out.RequeueAfter = t.NextProbe
 		return out, nil
 	}
@@ -71,19 +71,19 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 	}
 	retry := soonest(i.removalRetryAfter(waiting), t.NextProbe)
 	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
-		waiting, retry, err = "it is refused: "+blocked.Error(), refusalRetry, nil
+		waiting, retry, err = "the cluster refuses the removal: "+blocked.Error(), refusalRetry, nil
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
 	if waiting != "" {
-		out := describeDirectRemoval(fmt.Sprintf("removing what is installed on %s: %s", cluster, waiting))
+		out := describeDirectRemoval(fmt.Sprintf("removing the installation from %s: %s", cluster, waiting))
 		out.RequeueAfter = retry
 		return out, nil
 	}
 	if resource.Annotations.Reason != "" {
 		d.Events.Eventf(config, nil, corev1.EventTypeWarning, resource.Annotations.Reason, "Remove", "%s",
-			message.Shorten(fmt.Sprintf("On %s these did not count: %s", cluster, resource.Annotations.Message), message.MaxNote))
+			message.Shorten(fmt.Sprintf("On %s, annotations had no effect: %s", cluster, resource.Annotations.Message), message.MaxNote))
 	}
 	d.Events.Eventf(config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from %s", d.Component, cluster)
 	return Outcome{}, d.releaseFinalizer(ctx, config)
@@ -107,14 +107,14 @@ func describeDirectRemoval(text string) Outcome {
 func (d *Direct) describeUnreachableRemoval(config *unstructured.Unstructured, unreachable *UnreachableError) Outcome {
 	return Outcome{RequeueAfter: unreachable.Retry, Installation: &status.Installation{
 		Target: unreachable.Finding, Owned: true, Removing: fmt.Sprintf(
-			"waiting for %s, from which something is to be removed; annotation %s with value \"true\" lets this resource go and leaves it there",
+			"waiting for %s, whose installation is to be removed; annotation %s with value \"true\" ends the removal and leaves the installation on the cluster",
 			d.Clusters.DisplayName(config), api.ForceOrphanAnnotation),
 	}}
 }
 
 // anchorName returns the name of the ConfigMap that records the installation; empty when nothing was installed.
 func anchorName(c api.Component, config *unstructured.Unstructured) string {
-	name, err := inventory.Owner{Component: c, Name: nameOf(config)}.AnchorName()
+	name, err := inventory.Owner{Component: c, Name: client.ObjectKeyFromObject(config)}.AnchorName()
 	if err != nil {
 		return ""
 	}
@@ -123,7 +123,7 @@ func anchorName(c api.Component, config *unstructured.Unstructured) string {
 
 // releaseFinalizer drops the memory of the resource and the finalizer.
 func (d *Direct) releaseFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
-	d.Forget(nameOf(config))
+	d.Forget(client.ObjectKeyFromObject(config))
 	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
 		controllerutil.RemoveFinalizer(changed, d.Finalizer())
 	})

@@ -85,7 +85,7 @@ func TestDirectRemove(t *testing.T) {
 				return
 			}
 			ready := w.condition(api.Ready)
-			if ready.Reason != api.ReasonRemoving || !strings.Contains(ready.Message, tc.waits) || !strings.Contains(ready.Message, "on the hub") {
+			if ready.Reason != api.ReasonRemoving || !strings.Contains(ready.Message, tc.waits) || !strings.Contains(ready.Message, "from the hub") {
 				t.Errorf("%s It says %+v", tc.reason, ready)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
@@ -179,7 +180,7 @@ func (d *Direct) describeUnreachableRendering(config *unstructured.Unstructured,
 		s.rendering = in.Bundle.RenderingName()
 	}
 	in.Rendering = determineRendering(record.Conditions, s)
-	d.Renderings.recordReport(nameOf(config), rollout.Report{Rendering: s.rendering})
+	d.Renderings.recordReport(client.ObjectKeyFromObject(config), rollout.Report{Rendering: s.rendering})
 	return nil
 }
 

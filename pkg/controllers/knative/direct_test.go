@@ -174,8 +174,8 @@ func TestRefusals(t *testing.T) {
 		words  []string
 	}{
 		"another resource": {func(w *directFixture) { w.anchored("knative-serving/first", hubUID) }, api.ReasonTargetConflict, []string{`the hub has knative-serving for KnativeServing "knative-serving/first", which came first`}},
-		"another hub":      {func(w *directFixture) { w.anchored("knative-serving/self", "hub-2") }, api.ReasonTargetConflict, []string{"of another hub", "delete one of the two"}},
-		"somebody else":    {func(w *directFixture) { w.anchored("", "") }, api.ReasonExistingInstallation, []string{"ConfigMap knative-serving/knativeserving-self-root-owner", "left alone", api.AdoptAnnotation}},
+		"another hub":      {func(w *directFixture) { w.anchored("knative-serving/self", "hub-2") }, api.ReasonTargetConflict, []string{"of another hub", "remove one of the two"}},
+		"somebody else":    {func(w *directFixture) { w.anchored("", "") }, api.ReasonExistingInstallation, []string{"ConfigMap knative-serving/knativeserving-self-root-owner", "stays unchanged", api.AdoptAnnotation}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectFixture(t, localServing(directFinalized))

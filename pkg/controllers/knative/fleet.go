@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
@@ -64,7 +65,7 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	name, at := nameOf(config), f.Clock.Now()
+	name, at := client.ObjectKeyFromObject(config), f.Clock.Now()
 	if wait := f.written.nextWrite(name).Sub(at); wait > 0 && last.ObservedGeneration == config.GetGeneration() {
 		return reconcile.Result{RequeueAfter: wait}, nil // nothing is counted that could not be written
 	}
@@ -85,7 +86,7 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 
 // countAddOns counts the add-ons that the resource configures.
 func (f *FleetStatus) countAddOns(ctx context.Context, resource *Resource) (status.Fleet, error) {
-	config, name := resource.Config, nameOf(resource.Config)
+	config, name := resource.Config, client.ObjectKeyFromObject(resource.Config)
 	out := status.Fleet{Paused: revision.Paused(config.GetAnnotations()), Annotations: refusedAnnotations(resource.Annotations)}
 	hash, err := revision.Hash(config)
 	if err != nil {

@@ -3,15 +3,11 @@
 package knative
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 )
-
-// errProbePending means that a probe of the cluster is running. The end of the probe enqueues the resources that got the error.
-var errProbePending = errors.New("the cluster is being probed")
 
 // liveness caches the result of the latest probe of a cluster. Callers never block on a probe: a cluster that does not answer
 // takes its time, and the number of such clusters may exceed the number of workers.
@@ -26,18 +22,18 @@ type liveness struct {
 	answeredAt time.Time
 }
 
-// checkAnsweredSince returns nil when the cluster answered after the deadline. Otherwise the method starts a probe in the
-// background and returns errProbePending; at the end of the probe, enqueue is called for each resource that waits, and the next
-// call for such a resource returns the result.
-func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe func() error, enqueue func(resourceID)) error {
+// checkAnsweredSince returns no failure when the cluster answered after the deadline. Otherwise the method starts a probe in the
+// background and reports that the result is pending; at the end of the probe, enqueue is called for each resource that waits, and the
+// next call for such a resource returns the result.
+func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe func() error, enqueue func(resourceID)) (pending bool, failure error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.probing && l.waiting[id]:
 		delete(l.waiting, id)
-		return l.failure
+		return false, l.failure
 	case !l.probing && l.failure == nil && l.answeredAt.After(deadline):
-		return nil
+		return false, nil
 	case !l.probing:
 		l.probing = true
 		go func() {
@@ -50,7 +46,7 @@ func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe f
 		l.waiting = map[resourceID]bool{}
 	}
 	l.waiting[id] = true
-	return errProbePending
+	return true, nil
 }
 
 // finishProbe records the result of a probe and returns the resources that wait for the result.

@@ -77,8 +77,8 @@ func (l *Local) Connect(config *rest.Config, httpClient *http.Client, options cl
 // Close ends the watches of the hub.
 func (l *Local) Close() { l.cluster.Close() }
 
-// Serves implements Clusters.
-func (l *Local) Serves(config *unstructured.Unstructured) bool {
+// InstallsDirectly implements Clusters.
+func (l *Local) InstallsDirectly(config *unstructured.Unstructured) bool {
 	_, conflict := l.Finder.Conflict()
 	return IsLocal(config) && !conflict
 }
@@ -117,8 +117,8 @@ type NoLocalInstalls struct{}
 
 var _ Clusters = NoLocalInstalls{}
 
-// Serves implements Clusters.
-func (NoLocalInstalls) Serves(*unstructured.Unstructured) bool { return false }
+// InstallsDirectly implements Clusters.
+func (NoLocalInstalls) InstallsDirectly(*unstructured.Unstructured) bool { return false }
 
 // DisplayName implements Clusters.
 func (NoLocalInstalls) DisplayName(*unstructured.Unstructured) string { return hubDisplayName }
@@ -132,7 +132,7 @@ func (NoLocalInstalls) InstallNamespace(config *unstructured.Unstructured) strin
 func (NoLocalInstalls) FindCluster(_ context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
 	return nil, &UnreachableError{Finding: status.Finding{
 		Status: metav1.ConditionFalse, Reason: api.ReasonLocalInstallsDisabled, Message: fmt.Sprintf(
-			"%s was installed on the hub for this resource; the hub installs and removes only what is in namespace %q, and only with localInstalls of chart knative-addon",
+			"%s was installed on the hub for this resource; the hub installs and removes only resources of namespace %q, and only with localInstalls of chart knative-addon",
 			componentOf(config), componentOf(config).InstallNamespace()),
 	}}
 }

@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
 // TestLocalServes holds which resources are installed on the hub.
-func TestLocalServes(t *testing.T) {
+func TestLocalInstallsDirectly(t *testing.T) {
 	in := func(namespace string) func(*unstructured.Unstructured) {
 		return func(c *unstructured.Unstructured) { c.SetNamespace(namespace) }
 	}
@@ -50,7 +51,7 @@ func TestLocalServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			operator := map[bool]string{true: "Deployment"}[tc.conflict]
 			l := &Local{Finder: &target.Finder{Operator: func() string { return operator }}}
-			if got := l.Serves(tc.config); got != tc.want {
+			if got := l.InstallsDirectly(tc.config); got != tc.want {
 				t.Errorf("it is served: %t", got)
 			}
 			if got := IsLocal(tc.config); got != (tc.want || tc.conflict) {
@@ -89,7 +90,7 @@ func TestLocalNamespace(t *testing.T) {
 
 // TestNoLocalInstalls holds that a manager without rights on the hub says what a removal waits for.
 func TestNoLocalInstalls(t *testing.T) {
-	if (NoLocalInstalls{}).Serves(localServing()) {
+	if (NoLocalInstalls{}).InstallsDirectly(localServing()) {
 		t.Error("it serves the hub")
 	}
 	_, err := NoLocalInstalls{}.FindCluster(t.Context(), localServing())
@@ -131,7 +132,7 @@ func TestLocalUsers(t *testing.T) {
 			t.Errorf("a change of component %q enqueues %v", component, got)
 		}
 	}
-	l.Forget(api.Serving, nameOf(localServing()))
+	l.Forget(api.Serving, client.ObjectKeyFromObject(localServing()))
 	if got := l.users.usersOf(types.NamespacedName{}, ""); len(got) > 0 {
 		t.Errorf("after the end a change enqueues %v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -110,7 +111,7 @@ func (m *ManifestWork) missingAddOn(s *scope) (fault *render.Error, missing bool
 		return &render.Error{Reason: api.ReasonAddOnMissing, Message: fmt.Sprintf(
 			"the hub has no ClusterManagementAddOn %q; install the chart of the add-on", m.Component)}, true
 	case s.isDeliverable() && s.owner.Ownership == target.Leaving:
-		return configPendingFault("an earlier installation on cluster %q is being removed; this one follows", s.ref.Name), true
+		return configPendingFault("an earlier installation on cluster %q is being removed, and the installation of this resource follows", s.ref.Name), true
 	case s.isDeliverable() && !s.ownsAddOn():
 		return configPendingFault("the add-on is being enabled on cluster %q", s.ref.Name), true
 	}
@@ -148,7 +149,7 @@ func (m *ManifestWork) isAssigned(s *scope, desired *addonv1beta1.ConfigSpecHash
 
 // isLatest reports whether the bundle is the bundle of the current spec. The error means that the latter is being rendered.
 func (m *ManifestWork) isLatest(ctx context.Context, s *scope, bundle *render.Bundle) (bool, error) {
-	latest, err := m.Bundles.Latest(ctx, nameOf(s.Config), s.addOn)
+	latest, err := m.Bundles.Latest(ctx, client.ObjectKeyFromObject(s.Config), s.addOn)
 	if render.IsPending(err) {
 		return false, err
 	}

@@ -46,15 +46,15 @@ func (m *ManifestWork) ownershipConflict(s *scope) (refusal resolve.Result, refu
 	switch {
 	case s.isPlacementManaged():
 		return resolve.Result{Reason: api.ReasonPlacementManaged, Message: fmt.Sprintf(
-			"Placements decide which clusters have add-on %q, so that this resource installs nothing on %q; name it in the configs of a Placement of the ClusterManagementAddOn, or set installStrategy.type to Manual there",
+			"Placements decide which clusters have add-on %q, so that this resource installs nothing on %q; name the resource in the configs of a Placement of the ClusterManagementAddOn, or set installStrategy.type of the ClusterManagementAddOn to Manual",
 			m.Component, s.ref.Name)}, true
 	case s.owner.Ownership == target.OfUser:
 		return resolve.Result{Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
-			"%s was enabled by a user and stays as it is; disable it there (clusteradm addon disable --names %s --clusters %s), or delete this resource",
+			"%s was enabled by a user and stays unchanged; disable the add-on (clusteradm addon disable --names %s --clusters %s), or delete this resource",
 			addOn, m.Component, s.ref.Name)}, true
 	case s.owner.Ownership == target.OfOtherResource:
 		return resolve.Result{Reason: api.ReasonTargetConflict, Message: fmt.Sprintf(
-			"%s belongs to %s %q, which came first; "+deleteOne, addOn, m.Component.Kind(), s.owner.Resource)}, true
+			"%s belongs to %s %q, which came first; "+target.RemoveOne, addOn, m.Component.Kind(), s.owner.Resource)}, true
 	}
 	return resolve.Result{}, false
 }

@@ -74,7 +74,7 @@ func TestPauseHasEvent(t *testing.T) {
 func TestPausedFleet(t *testing.T) {
 	h := newHub(t, serving("fleet", 100, refersToNothing, withAnnotation(api.PausedAnnotation, "true")))
 	h.settle("fleet")
-	if got := h.message("fleet", api.TargetClusterResolved); !strings.Contains(got, "keeps their clusters as they are") {
+	if got := h.message("fleet", api.TargetClusterResolved); !strings.Contains(got, "keeps their clusters unchanged") {
 		t.Errorf("it says %q", got)
 	}
 }

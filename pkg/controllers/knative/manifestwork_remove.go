@@ -99,7 +99,7 @@ func (m *ManifestWork) deleteAddOn(ctx context.Context, s *scope) error {
 	}
 	if s.Annotations.Reason != "" {
 		m.Events.Eventf(s.Config, nil, corev1.EventTypeWarning, s.Annotations.Reason, "Remove", "%s",
-			message.Shorten(fmt.Sprintf("Cluster %q: these do not count: %s", s.ref.Name, s.Annotations.Message), message.MaxNote))
+			message.Shorten(fmt.Sprintf("Cluster %q: annotations without effect: %s", s.ref.Name, s.Annotations.Message), message.MaxNote))
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (m *ManifestWork) copyRemovalAnnotations(ctx context.Context, s *scope) err
 
 // describeRemoval returns the current step of the removal.
 func describeRemoval(s *scope) string {
-	where := fmt.Sprintf("removing what is installed on cluster %q", s.ref.Name)
+	where := fmt.Sprintf("removing the installation from cluster %q", s.ref.Name)
 	if c := apimeta.FindStatusCondition(s.addOn.Status.Conditions, api.RemovalHeld); c != nil && c.Status == metav1.ConditionTrue {
 		return where + ": " + c.Message
 	}
@@ -146,9 +146,9 @@ func describeRemoval(s *scope) string {
 			return where + ": " + manifestwork.DescribeDeletion(s.crds)
 		}
 		if applied, why := manifestwork.Applied(s.crds); !applied {
-			return fmt.Sprintf("%s: the CRDs go first: ManifestWork %q: %s", where, s.crds.Name, why)
+			return fmt.Sprintf("%s: the CRDs are removed first: ManifestWork %q: %s", where, s.crds.Name, why)
 		}
-		return where + ": the CRDs, and with them the resources of users, go first"
+		return where + ": the CRDs, and with the CRDs the resources of users, are removed first"
 	}
 	for _, p := range s.payloads {
 		if removal, err := manifestwork.NextRemoval(p); err == nil {
@@ -159,7 +159,7 @@ func describeRemoval(s *scope) string {
 		return where + ": " + manifestwork.DescribeDeletion(s.foundation)
 	}
 	if s.foundation != nil {
-		return where + ": the work agent's permissions go last"
+		return where + ": the work agent's permissions are removed last"
 	}
 	return where
 }
@@ -181,7 +181,7 @@ func (m *ManifestWork) releaseFinalizer(ctx context.Context, s *scope) error {
 	}
 	if s.Annotations.Permitted[api.ForceOrphanAnnotation] == "true" {
 		m.Events.Eventf(s.Config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
-			"What %s has on cluster %q stays there, as annotation %s asks: see the Event Orphaned of the ManagedClusterAddOn", m.Component, s.ref.Name, api.ForceOrphanAnnotation)
+			"The objects of %s stay on cluster %q, as annotation %s requests: Event Orphaned of the ManagedClusterAddOn lists the objects", m.Component, s.ref.Name, api.ForceOrphanAnnotation)
 		return nil
 	}
 	m.Events.Eventf(s.Config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from cluster %q", m.Component, s.ref.Name)

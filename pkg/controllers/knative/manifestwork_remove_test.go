@@ -153,7 +153,7 @@ func TestRemovalToTheEnd(t *testing.T) {
 		if h.config("self") == nil {
 			t.Fatal("the resource was released while its add-on exists")
 		}
-		if text := h.message("self", api.InstallSucceeded); text != `removing what is installed on cluster "c1"`+want {
+		if text := h.message("self", api.InstallSucceeded); text != `removing the installation from cluster "c1"`+want {
 			t.Errorf("it says %q, want %q", text, want)
 		}
 	}
@@ -177,11 +177,11 @@ func TestRemovalToTheEnd(t *testing.T) {
 	h.works = []*workv1.ManifestWork{leaving}
 	says(": waiting for these to be gone: CustomResourceDefinition services.serving.knative.dev; an object with a finalizer keeps its CustomResourceDefinition and its Namespace")
 	h.works = []*workv1.ManifestWork{foundationOf()}
-	says(": the work agent's permissions go last")
+	says(": the work agent's permissions are removed last")
 	h.changeAddOn(heldBack(metav1.ConditionTrue))
 	says(": somebody has to answer")
 	h.changeAddOn(heldBack(metav1.ConditionFalse))
-	says(": the work agent's permissions go last")
+	says(": the work agent's permissions are removed last")
 	h.works = nil
 	says("")
 	if told := h.told(); len(told) > 0 {
@@ -326,7 +326,7 @@ func TestPassOn(t *testing.T) {
 			}
 			asked := h.mustReconcile("self")
 			told := strings.Join(h.told(), "\n")
-			if got := strings.Contains(told, "do not count"); got != (tc.told != "") || !strings.Contains(told, tc.told) {
+			if got := strings.Contains(told, "without effect"); got != (tc.told != "") || !strings.Contains(told, tc.told) {
 				t.Errorf("%s It tells %q", tc.reason, told)
 			}
 			if diff := cmp.Diff(tc.want, h.addOn().Annotations, cmpopts.EquateEmpty()); diff != "" {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -106,7 +107,7 @@ func (s *scope) ownsAddOn() bool { return s.addOn != nil && s.isConfigOf(s.addOn
 // isConfigOf reports whether the resource configures the add-on.
 func (s *scope) isConfigOf(addOn *addonv1beta1.ManagedClusterAddOn) bool {
 	configured, ok := target.ConfiguredBy(addOn)
-	return ok && configured == nameOf(s.Config)
+	return ok && configured == client.ObjectKeyFromObject(s.Config)
 }
 
 // isDeliverable reports whether works may be created for the target, now or for the time when the cluster is available again. A
@@ -127,4 +128,4 @@ func (s *scope) isRecorded() bool {
 }
 
 // configKey returns namespace/name of the resource.
-func (s *scope) configKey() string { return nameOf(s.Config).String() }
+func (s *scope) configKey() string { return client.ObjectKeyFromObject(s.Config).String() }

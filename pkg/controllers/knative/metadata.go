@@ -6,15 +6,10 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"open-cluster-management.io/knative-addon/pkg/hub"
 )
-
-func nameOf(config *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
-}
 
 // patchConfig changes a resource and returns the stored resource. The patch fails with a conflict when the resource is not the
 // object that the caller read.

@@ -29,7 +29,7 @@ func (r *Reconciler) reportOperatorFinalizer(ctx context.Context, config *unstru
 // operatorFinalizer returns the finalizer that the Knative Operator sets on resources of the component.
 func operatorFinalizer(c api.Component) string { return c.Resource().GroupResource().String() }
 
-// writeRemovalWait writes into all conditions about the cluster what the deletion of the resource waits for. Condition
+// writeRemovalWait writes the reason why the deletion of the resource waits into all conditions about the cluster. Condition
 // TargetClusterResolved stays, because the end of a removal says nothing about the target.
 func (w *StatusWriter) writeRemovalWait(ctx context.Context, config *unstructured.Unstructured, message string) error {
 	last, err := readStatus(config)

@@ -17,24 +17,20 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
-const (
-	// deleteOne ends the message about two resources for one cluster.
-	deleteOne = "delete one of the two: this one goes on once the other is gone"
-	// orAdopt ends the message about objects that an annotation permits to take over; the argument is the annotation.
-	orAdopt = "set annotation %s to \"true\" to have it taken over, which counts in a namespace that rendering.trustedNamespaces of the chart lists"
-)
+// orAdopt ends the message about an installation that an annotation permits to adopt; the argument is the annotation.
+const orAdopt = "set annotation %s to \"true\" to adopt the installation, which takes effect in a namespace that rendering.trustedNamespaces of the chart lists"
 
 // refusedAnnotations returns the finding of annotations that do not count; nil when all annotations count.
 func refusedAnnotations(annotations target.Annotations) *status.Finding {
 	if annotations.Reason == "" {
 		return nil
 	}
-	return &status.Finding{Status: metav1.ConditionFalse, Reason: annotations.Reason, Message: "these do not count: " + annotations.Message}
+	return &status.Finding{Status: metav1.ConditionFalse, Reason: annotations.Reason, Message: "annotations without effect: " + annotations.Message}
 }
 
 // pausedMessage describes a cluster whose installation differs from the spec because of a pause.
 func pausedMessage(pausedBy, cluster string) string {
-	return fmt.Sprintf("paused by %s: %s keeps what it has instead of this spec; take it away to go on", pausedBy, cluster)
+	return fmt.Sprintf("paused by %s: %s keeps its installation instead of this spec; remove the annotation to continue", pausedBy, cluster)
 }
 
 // unresolvedTarget returns the finding of a target that does not permit an installation.
@@ -56,14 +52,11 @@ func ownershipRefusal(err error, cluster string, c api.Component) (status.Findin
 	owner, foreign, existing := (*inventory.OwnershipError)(nil), (*inventory.UnmanagedError)(nil), (*direct.ExistingNamespaceError)(nil)
 	switch {
 	case errors.As(err, &existing):
-		return unresolvedTarget(api.ReasonEscalationNotPermitted,
-			"%s had namespace %q before, and annotation %s may name such a namespace only in a namespace of the hub that is trusted; name a namespace that the cluster does not have, remove the annotation, or let the hub's administrator add the namespace of this resource to rendering.trustedNamespaces of the chart",
-			cluster, existing.Namespace, api.InstallNamespaceAnnotation), true
+		return findingOfResolution(*target.RefuseNamespace(fmt.Sprintf("%s had namespace %q before", cluster, existing.Namespace), c)), true
 	case errors.As(err, &owner):
 		return unresolvedTarget(api.ReasonTargetConflict, "%s has %s %s", cluster, c, describeOwner(owner, c)), true
 	case errors.As(err, &foreign):
-		return unresolvedTarget(api.ReasonExistingInstallation, "%s has %s already, and it is not ours: %s; it is left alone: remove it, or %s",
-			cluster, c, delivery.Listed(foreign.Objects), orAdoptIn(foreign.OtherNamespaces)), true
+		return findingOfResolution(*target.RefuseUnmanaged(cluster, c, foreign.Objects, orAdoptIn(foreign.OtherNamespaces))), true
 	}
 	return status.Finding{}, false
 }
@@ -87,13 +80,13 @@ func orAdoptIn(otherNamespaces []string) string {
 func describeOwner(owner *inventory.OwnershipError, c api.Component) string {
 	switch {
 	case owner.WorkAgent:
-		return fmt.Sprintf("by the work agent of OCM, for this or another hub (%s): %s; remove one of the two, and this one goes on if it is left, or %s",
+		return fmt.Sprintf("by the work agent of OCM, for this or another hub (%s): %s; "+target.RemoveOne+"; or %s",
 			owner.Owner, delivery.Listed(owner.Objects), orAdoptIn(owner.OtherNamespaces))
 	case owner.SameHub:
-		return fmt.Sprintf("for %s %q, which came first; "+deleteOne, c.Kind(), owner.Owner)
+		return fmt.Sprintf("for %s %q, which came first; "+target.RemoveOne, c.Kind(), owner.Owner)
 	case owner.Adoptable():
-		return fmt.Sprintf("for %s %q of another hub; delete one of the two, and this one goes on if it is left, or, if that hub is gone for ever, "+orAdopt,
+		return fmt.Sprintf("for %s %q of another hub; "+target.RemoveOne+"; or, if the other hub no longer exists, "+orAdopt,
 			c.Kind(), owner.Owner, api.AdoptAnnotation)
 	}
-	return fmt.Sprintf("for %s %q of another hub; "+deleteOne, c.Kind(), owner.Owner)
+	return fmt.Sprintf("for %s %q of another hub; "+target.RemoveOne, c.Kind(), owner.Owner)
 }

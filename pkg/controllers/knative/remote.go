@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -41,9 +42,9 @@ type Remote struct {
 
 var _ Clusters = (*Remote)(nil)
 
-// Serves implements Clusters. A resource stays with the delivery that installed the resource, the work agent or the manager: two
+// InstallsDirectly implements Clusters. A resource stays with the delivery that installed the resource, the work agent or the manager: two
 // deliveries to one cluster would be two writers.
-func (r *Remote) Serves(config *unstructured.Unstructured) bool {
+func (r *Remote) InstallsDirectly(config *unstructured.Unstructured) bool {
 	if _, refers := target.ReferenceOf(config); !refers || slices.Contains(config.GetFinalizers(), api.InstallFinalizer) {
 		return false
 	}
@@ -77,15 +78,18 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 	clusterValues := values.OfClusterProfile(profile)
 	c, err := r.ensureConnection(config, profile)
 	if err != nil {
-		r.Forget(componentOf(config), nameOf(config))
+		r.Forget(componentOf(config), client.ObjectKeyFromObject(config))
 		if unreachable, ok := newUnreachableError(err, unreachableRetry, clusterValues); ok {
 			return nil, unreachable
 		}
 		return nil, err
 	}
 	monitor := connectionMonitor{connection: c, clusterValues: clusterValues}
-	probeCtx := context.WithoutCancel(ctx) // a probe goes on when the pass has ended
-	err = c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) }, r.Requests.enqueue)
+	probeCtx := context.WithoutCancel(ctx) // a probe continues after the end of the pass
+	pending, err := c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) }, r.Requests.enqueue)
+	if pending {
+		return nil, nil
+	}
 	if err != nil {
 		if unreachable, ok := monitor.UnreachableError(err); ok {
 			return nil, unreachable
@@ -111,10 +115,10 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 	}
 	if result.Resolved() && result.Target.Mode != api.ModeDirect {
 		result.Reason, result.Message = api.ReasonTargetConflict, fmt.Sprintf(
-			"%s now asks for the work agent, and this resource was installed without it; delete the resource and create it again", r.DisplayName(config))
+			"%s now requests the work agent, and this resource was installed without a work agent; recreate the resource", r.DisplayName(config))
 	}
 	if !result.Resolved() {
-		r.Forget(componentOf(config), nameOf(config))
+		r.Forget(componentOf(config), client.ObjectKeyFromObject(config))
 		return nil, &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
 	}
 	profile, err := r.Finder.Profiles.Get(result.Target.Profile)
@@ -122,7 +126,7 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 		return nil, fmt.Errorf("cannot get ClusterProfile %q: %w", result.Target.Profile, err)
 	}
 	if profile == nil {
-		return nil, fmt.Errorf("cannot get ClusterProfile %q: it was deleted a moment ago", result.Target.Profile)
+		return nil, fmt.Errorf("cannot get ClusterProfile %q: the object was deleted a moment ago", result.Target.Profile)
 	}
 	return profile, nil
 }

@@ -28,46 +28,46 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
-// beating is a cluster that answers a heartbeat as it is told.
-type beating struct {
-	mu    sync.Mutex
-	heart http.HandlerFunc
+// probeServer is an API server that answers a probe with the function of set.
+type probeServer struct {
+	mu          sync.Mutex
+	answerProbe http.HandlerFunc
 }
 
-func (b *beating) set(heart http.HandlerFunc) {
+func (b *probeServer) set(answerProbe http.HandlerFunc) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heart = heart
+	b.answerProbe = answerProbe
 }
 
 // ServeHTTP implements http.Handler.
-func (b *beating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *probeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Path != "/api/v1/namespaces/kube-system" {
 		_, _ = w.Write([]byte(`{"gitVersion":"v1.35.1"}`))
 		return
 	}
 	b.mu.Lock()
-	heart := b.heart
+	answerProbe := b.answerProbe
 	b.mu.Unlock()
-	heart(w, r)
+	answerProbe(w, r)
 }
 
-func beats(w http.ResponseWriter, _ *http.Request) {
+func confirmIdentity(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"uid-1"}}`))
 }
 
-func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-func forbids(w http.ResponseWriter, _ *http.Request) {
+func forbid(w http.ResponseWriter, _ *http.Request) {
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no")).ErrStatus
 	refusal.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	w.WriteHeader(http.StatusForbidden)
 	_ = json.NewEncoder(w).Encode(refusal)
 }
 
-// connected is a connection to a cluster that was seen, through an access provider.
-func connected(t *testing.T, b *beating) *connection {
+// connected returns a connection, through an access provider, to a cluster that has answered a probe.
+func connected(t *testing.T, b *probeServer) *connection {
 	t.Helper()
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
@@ -99,30 +99,30 @@ func connected(t *testing.T, b *beating) *connection {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.cluster.Close)
-	b.set(beats)
+	b.set(confirmIdentity)
 	if err := c.probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.liveness.recordAnswer(c.liveness.answeredAt.Add(-watchedProbeInterval)) // so that it is asked again
+	c.liveness.recordAnswer(c.liveness.answeredAt.Add(-watchedProbeInterval)) // the next call sends a probe
 	return c
 }
 
-// TestHeartbeatDenied holds that a credential which may not read the heartbeat any more is told so.
-func TestHeartbeatDenied(t *testing.T) {
+// TestProbeDenied holds that the error names the permission that a credential lacks for a probe.
+func TestProbeDenied(t *testing.T) {
 	t.Parallel()
-	b := &beating{}
+	b := &probeServer{}
 	c := connected(t, b)
-	b.set(forbids)
+	b.set(forbid)
 	err := c.probe(t.Context())
 	if failure := (*access.Error)(nil); !errors.As(err, &failure) || failure.Reason != api.ReasonRemoteClientCreationFailed || !strings.Contains(failure.Message, "may not get Namespace kube-system") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-// TestHeartbeatOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
-func TestHeartbeatOfAnotherCluster(t *testing.T) {
+// TestProbeOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
+func TestProbeOfAnotherCluster(t *testing.T) {
 	t.Parallel()
-	b := &beating{}
+	b := &probeServer{}
 	c := connected(t, b)
 	b.set(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"uid-2"}}`))
@@ -136,12 +136,12 @@ func TestHeartbeatOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestHeartbeatLate holds that a cluster which is late with the heartbeat is stale only if it answers nobody.
-func TestHeartbeatLate(t *testing.T) {
-	for name, busy := range map[string]bool{"it answers others": true, "it answers nobody": false} {
+// TestLateProbe holds that a cluster that does not answer a probe in time is stale only if the cluster answers no other request.
+func TestLateProbe(t *testing.T) {
+	for name, busy := range map[string]bool{"another request is answered": true, "no request is answered": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &beating{}
+			b := &probeServer{}
 			c := connected(t, b)
 			b.set(func(w http.ResponseWriter, r *http.Request) {
 				if busy {
@@ -149,7 +149,7 @@ func TestHeartbeatLate(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				hangs(w, r)
+				hang(w, r)
 			})
 			err := c.probe(t.Context())
 			if failure := (*access.Error)(nil); busy != (err == nil) || !busy && (!errors.As(err, &failure) || failure.Reason != api.ReasonRemoteClusterStale) {
@@ -159,7 +159,7 @@ func TestHeartbeatLate(t *testing.T) {
 	}
 }
 
-// version asks the cluster for something else than a heartbeat.
+// version sends a request that is no probe.
 func version(ctx context.Context, c *connection) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.session.RESTConfig().Host+"/version", http.NoBody)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -22,7 +23,7 @@ type resourceID struct {
 }
 
 func resourceIDOf(config *unstructured.Unstructured) resourceID {
-	return resourceID{componentOf(config), nameOf(config)}
+	return resourceID{componentOf(config), client.ObjectKeyFromObject(config)}
 }
 
 // RequestSource adds requests of connections to the queue of a controller. A source.Channel would block the watch of a cluster

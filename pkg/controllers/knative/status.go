@@ -22,7 +22,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
@@ -54,7 +53,7 @@ func readStatus(config *unstructured.Unstructured) (resourceStatus, error) {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &out)
 	}
 	if err != nil {
-		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
+		return resourceStatus{}, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), client.ObjectKeyFromObject(config), err)
 	}
 	known := conditionTypes()
 	out.Conditions = slices.DeleteFunc(out.Conditions, func(c metav1.Condition) bool { return !slices.Contains(known, c.Type) })
@@ -93,7 +92,7 @@ func (w *StatusWriter) writeInstallation(
 		}
 	}
 	if isTransition(last, now) {
-		if wait := w.transitions.Take(nameOf(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
+		if wait := w.transitions.Take(client.ObjectKeyFromObject(config), w.Clock.Now(), transitionInterval, transitionBurst); wait > 0 {
 			return wait, nil
 		}
 	}
@@ -102,7 +101,7 @@ func (w *StatusWriter) writeInstallation(
 
 // recordRendering returns annotations of a status with the name of a delivered rendering.
 func recordRendering(annotations map[string]string, bundle *render.Bundle) map[string]string {
-	out := map[string]string{api.DeliveredRenderingAnnotation: manifestwork.RenderingName(bundle)}
+	out := map[string]string{api.DeliveredRenderingAnnotation: bundle.RenderingName()}
 	for key, value := range annotations {
 		if key != api.DeliveredRenderingAnnotation { // other writers may have written other annotations
 			out[key] = value
@@ -119,7 +118,7 @@ func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Uns
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&now)
 	if err != nil {
-		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), nameOf(config), err)
+		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), client.ObjectKeyFromObject(config), err)
 	}
 	_, err = patchConfig(ctx, w.Client.Resource(w.Component.Resource()), config, func(changed *unstructured.Unstructured) {
 		have, ok := changed.Object["status"].(map[string]any)

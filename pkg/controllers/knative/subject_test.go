@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,7 +28,7 @@ func TestPassLine(t *testing.T) {
 		t.Helper()
 		var line bytes.Buffer
 		_, _ = reconciler.Wrap(r, reconciler.OfComponent(api.Serving)).Reconcile(
-			log.IntoContext(t.Context(), logging.New(1, &line)), reconcile.Request{NamespacedName: nameOf(config)}) // the line of a failed pass names both too
+			log.IntoContext(t.Context(), logging.New(1, &line)), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(config)}) // the line of a failed pass names both too
 		return line.String()
 	}
 	t.Run("ManifestWork", func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestVerificationOfManagedCluster(t *testing.T) {
 	h.delivered()
 	h.bundle.Verification = &render.Verification{Namespace: h.bundle.Namespace}
 	for _, step := range []struct{ record, reason string }{
-		{"", api.ReasonVerifying}, {"another", api.ReasonVerifying}, {manifestwork.RenderingName(h.bundle), api.ReasonVerificationSucceeded},
+		{"", api.ReasonVerifying}, {"another", api.ReasonVerifying}, {h.bundle.RenderingName(), api.ReasonVerificationSucceeded},
 	} {
 		gate := manifestwork.Gate(h.bundle, h.addOn(), nil)
 		metav1.SetMetaDataAnnotation(&gate.ObjectMeta, api.VerifiedRenderingAnnotation, step.record)

@@ -106,7 +106,7 @@ func (r *Reconciler) reconcileAddOn(ctx context.Context, s *scope) (reconcile.Re
 	}
 }
 
-// recordAndDeliver records on the add-on what the hub knows of the add-on, and then delivers by the record.
+// recordAndDeliver records the facts of the hub on the add-on, and then delivers by the record.
 func (r *Reconciler) recordAndDeliver(ctx context.Context, s *scope) (reconcile.Result, error) {
 	if written, err := r.ensureRecord(ctx, s); written || err != nil {
 		return reconcile.Result{}, err
@@ -214,13 +214,4 @@ func (r *Reconciler) keepPausedWorks(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.ensureFinalizer(ctx, s)
-}
-
-func componentOf(addOnName string) (api.Component, bool) {
-	for _, c := range api.Components() {
-		if c.AddOnName() == addOnName {
-			return c, true
-		}
-	}
-	return "", false
 }

@@ -27,6 +27,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -35,16 +36,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
-const (
-	// firstRepairInterval and longestRepairInterval bound the time between two repairs of a payload. Each repair doubles the
-	// interval, and a payload without drift for twice the longest interval starts over. The longest interval is the resync
-	// interval of the work agent.
-	firstRepairInterval, longestRepairInterval = 3 * time.Second, 4 * time.Minute
-	// driftLoopInterval is the interval from which on the Event reports a loop: the fifth repair in a row.
-	driftLoopInterval = 48 * time.Second
-	// driftNoteLimit is the number of bytes that an Event repeats of the report of a cluster.
-	driftNoteLimit = 800
-)
+// driftNoteLimit is the number of bytes that an Event repeats of the report of a cluster.
+const driftNoteLimit = 800
 
 // DriftReconciler makes the work agent of a cluster repair drifted objects at once. The agent watches Knative's workloads and
 // reports a change at once, and reports other missing objects at the next check of the status. The agent applies a work again only
@@ -73,7 +66,7 @@ type DriftReconciler struct {
 
 // NewRepairBackoff returns the Backoff of a DriftReconciler.
 func NewRepairBackoff() *flowcontrol.Backoff {
-	return flowcontrol.NewBackOff(firstRepairInterval, longestRepairInterval)
+	return flowcontrol.NewBackOff(delivery.FirstRepairInterval, delivery.LongestRepairInterval)
 }
 
 // Reconcile makes the work agent apply the foundation and the payloads of one add-on again if an object has drifted, or if the agent
@@ -160,12 +153,12 @@ func (r *DriftReconciler) repairWork(
 	r.repairedAt.Store(id, now)
 	r.Backoff.Next(id, now)
 	interval = r.Backoff.Get(id)
-	if interval >= driftLoopInterval {
+	if interval >= delivery.DriftLoopInterval {
 		r.Events.Eventf(a, w, corev1.EventTypeWarning, "DriftLoop", "Repair",
-			"Somebody on cluster %q keeps changing what add-on %q installs; repairs slow down: %s", a.Namespace, a.Name, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
+			"A client of cluster %q keeps changing objects of add-on %q, and repairs slow down: %s", a.Namespace, a.Name, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
 	} else {
 		r.Events.Eventf(a, w, corev1.EventTypeNormal, "DriftRepaired", "Repair",
-			"The work agent of cluster %q was asked to apply again: %s", a.Namespace, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
+			"The manager requested the work agent of cluster %q to apply again: %s", a.Namespace, message.OneLine(strings.Join(drifted, "; "), driftNoteLimit))
 	}
 	return interval, nil
 }
@@ -174,7 +167,7 @@ func (r *DriftReconciler) repairWork(
 func (r *DriftReconciler) forgetRepairs(now time.Time) {
 	r.Backoff.GC()
 	r.repairedAt.Range(func(id, stored any) bool {
-		if at, ok := stored.(time.Time); !ok || now.Sub(at) > 2*longestRepairInterval {
+		if at, ok := stored.(time.Time); !ok || now.Sub(at) > 2*delivery.LongestRepairInterval {
 			r.repairedAt.Delete(id)
 		}
 		return true

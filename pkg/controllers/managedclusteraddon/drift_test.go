@@ -23,6 +23,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/workload"
@@ -251,9 +252,9 @@ func TestSkippedApply(t *testing.T) {
 		t.Errorf("at first the agent was asked (%q), next in %s", c.asked(t), wait)
 	}
 	asked := ""
-	for interval := firstSkippedApplyInterval; interval <= 2*longestRepairInterval; interval *= 2 {
-		c.clock.SetTime(c.clock.Now().Add(min(interval, longestRepairInterval)))
-		next := min(2*interval, longestRepairInterval)
+	for interval := firstSkippedApplyInterval; interval <= 2*delivery.LongestRepairInterval; interval *= 2 {
+		c.clock.SetTime(c.clock.Now().Add(min(interval, delivery.LongestRepairInterval)))
+		next := min(2*interval, delivery.LongestRepairInterval)
 		if wait := c.reconcile(t); wait != next || c.asked(t) == asked {
 			t.Errorf("after %s the agent was asked (%q), next in %s, want %s", interval, c.asked(t), wait, next)
 		}
@@ -269,8 +270,8 @@ func TestSkippedApply(t *testing.T) {
 func TestForgetRepairs(t *testing.T) {
 	now := time.Unix(100000, 0)
 	r := &DriftReconciler{Backoff: NewRepairBackoff()}
-	r.repairedAt.Store("old", now.Add(-3*longestRepairInterval))
-	r.repairedAt.Store("recent", now.Add(-longestRepairInterval))
+	r.repairedAt.Store("old", now.Add(-3*delivery.LongestRepairInterval))
+	r.repairedAt.Store("recent", now.Add(-delivery.LongestRepairInterval))
 	r.forgetRepairs(now)
 	if _, found := r.repairedAt.Load("old"); found {
 		t.Error("a repair of long ago is remembered")

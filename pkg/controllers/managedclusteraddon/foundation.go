@@ -6,12 +6,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -36,7 +36,7 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	}
 	want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
 	// A turn for another rendering ends: a manager that renders as an earlier manager did has to wait for a new turn.
-	if turn := manifestwork.RenderingName(bundle); s.annotationOfFoundation(api.RenderingTurnAnnotation) == turn {
+	if turn := bundle.RenderingName(); s.annotationOfFoundation(api.RenderingTurnAnnotation) == turn {
 		want.Annotations[api.RenderingTurnAnnotation] = turn
 	}
 	// A version that was delivered and never seen to run counts as the start of the next step.
@@ -74,8 +74,8 @@ func (r *Reconciler) ensureFoundationWork(ctx context.Context, s *scope, want *w
 		return nil
 	}
 	changed := s.foundation.DeepCopy()
-	changed.Labels, changed.OwnerReferences, changed.Spec = mergeMaps(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
-	changed.Annotations = mergeMaps(changed.Annotations, want.Annotations)
+	changed.Labels, changed.OwnerReferences, changed.Spec = labels.Merge(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
+	changed.Annotations = labels.Merge(changed.Annotations, want.Annotations)
 	for _, name := range passingAnnotations() {
 		if _, wanted := want.Annotations[name]; !wanted {
 			delete(changed.Annotations, name)
@@ -148,13 +148,4 @@ func isUpToDate(have, want *workv1.ManifestWork) bool {
 	return have.Labels[api.FoundationLabel] == want.Labels[api.FoundationLabel] &&
 		len(have.OwnerReferences) == 1 && have.OwnerReferences[0].UID == want.OwnerReferences[0].UID &&
 		!manifestwork.LacksExecutor(have, want.Spec.Executor) && manifestwork.SameManifests(have, want)
-}
-
-func mergeMaps(base, over map[string]string) map[string]string {
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, over)
-	return out
 }

@@ -42,7 +42,7 @@ func determineManifestApplied(s *scope, in addon.DeliveryInput, decision addon.D
 	case addon.Paused:
 		if !isDelivered {
 			return say(metav1.ConditionFalse, decision.Reason, fmt.Sprintf(
-				"%s: cluster %q keeps what it has instead of its new configuration; take it away to go on", decision.Message, s.namespace))
+				"%s: cluster %q keeps its installation instead of the new configuration; remove the annotation to continue", decision.Message, s.namespace))
 		}
 	case addon.Rendering, addon.Detaching:
 		return nil

@@ -65,7 +65,7 @@ func TestDetermineManifestApplied(t *testing.T) {
 				h.works[1].Generation = 7
 				says(metav1.ConditionFalse, "x")(h)
 			}),
-			want: `Unknown Delivering waiting for ManifestWork "addon-knative-serving-deploy-0": the work agent has not applied it yet`,
+			want: `Unknown Delivering waiting for ManifestWork "addon-knative-serving-deploy-0": the work agent has not applied the work yet`,
 		},
 		"the next foundation is on its way": {
 			reason: "The cluster has its manifests.", hub: delivered(t, 1), decision: waiting,
@@ -86,7 +86,7 @@ func TestDetermineManifestApplied(t *testing.T) {
 		},
 		"paused before another configuration": {
 			reason: "OCM gave the cluster a configuration.", hub: delivered(t, 1).wants("h2"), decision: addon.DeliveryDecision{State: addon.Paused, Reason: api.ReasonPaused, Message: "paused by x"},
-			want: `False Paused paused by x: cluster "cluster1" keeps what it has instead of its new configuration; take it away to go on`,
+			want: `False Paused paused by x: cluster "cluster1" keeps its installation instead of the new configuration; remove the annotation to continue`,
 		},
 		"paused": {
 			reason: "The cluster has its configuration.", hub: delivered(t, 1), decision: addon.DeliveryDecision{State: addon.Paused, Reason: api.ReasonPaused, Message: "paused by x"},

@@ -21,8 +21,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// isToBeOrphaned reports whether the cluster keeps the installation: an administrator gives up the installation, or the cluster is
-// detached without an agent. An agent that has begun a removal goes on with the removal after the return: half of an installation
+// isToBeOrphaned reports whether the cluster keeps the installation: an administrator abandons the installation, or the cluster is
+// detached without an agent. An agent that has begun a removal continues the removal after the return: half of an installation
 // blocks the cluster.
 func (s *scope) isToBeOrphaned() (bool, error) {
 	switch {
@@ -92,7 +92,7 @@ func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcil
 // with workloads that could not be restored.
 func (r *Reconciler) noteOrphaned(s *scope, late, silent []string) {
 	kept := fmt.Sprintf("cluster %q keeps %s", s.namespace, manifestwork.Contents(s.listWorks()...))
-	note, end := fmt.Sprintf("As annotation %s asks, %s", api.ForceOrphanAnnotation, kept), "goes on when the cluster is back"
+	note, end := fmt.Sprintf("As annotation %s requests, %s", api.ForceOrphanAnnotation, kept), "continues when the cluster returns"
 	if s.isAgentLost() {
 		note = fmt.Sprintf("Because the cluster leaves the hub without a connected work agent, %s; to manage or remove the objects, let the cluster join again and enable add-on %q",
 			kept, s.addon.Name)

@@ -12,6 +12,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
 // determineOwnership derives the owner of the component on the cluster from the report of the probe, as long as the add-on has no
@@ -55,7 +56,7 @@ func (s *scope) findOtherOwner(found *manifestwork.Found, otherNamespace string)
 	refuse := func(reason, format string, args ...any) *resolve.Result {
 		return &resolve.Result{Reason: reason, Message: fmt.Sprintf("cluster %q has %s ", s.namespace, s.component) + fmt.Sprintf(format, args...)}
 	}
-	const choice = "remove one of the two, and this one goes on if it is left, or %s"
+	const choice = target.RemoveOne + "; or %s"
 	adopt := s.orAdopt(otherNamespace)
 	switch {
 	case len(found.Direct) > 0:
@@ -64,11 +65,10 @@ func (s *scope) findOtherOwner(found *manifestwork.Found, otherNamespace string)
 		return refuse(api.ReasonTargetConflict, "by %s (AppliedManifestWork %s): %s; "+choice,
 			describeOtherHub(found.Hub), found.AppliedBy, delivery.Listed(found.Applied), adopt)
 	case otherNamespace != "":
-		return refuse(api.ReasonExistingInstallation, "already, in namespace %q, which %s names; it is left alone: remove it and %s, or %s",
+		return refuse(api.ReasonExistingInstallation, "in namespace %q, which %s names, and the installation stays unchanged; remove the installation and %s, or %s",
 			otherNamespace, found.Binding, found.Binding, adopt)
 	case len(found.Workloads) > 0 && found.Hub != string(s.hub):
-		return refuse(api.ReasonExistingInstallation, "already, and it is not ours: %s; it is left alone: remove it, or %s",
-			delivery.Listed(found.Workloads), adopt)
+		return target.RefuseUnmanaged(fmt.Sprintf("cluster %q", s.namespace), s.component, found.Workloads, adopt)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *scope) orAdopt(otherNamespace string) string {
 	if otherNamespace != "" {
 		where = fmt.Sprintf("annotation %s to %q on the %s, and ", api.InstallNamespaceAnnotation, otherNamespace, s.component.Kind())
 	}
-	return fmt.Sprintf("set %sannotation %s to \"true\" on the ManagedClusterAddOn, or on a resource of a namespace that rendering.trustedNamespaces of the chart lists, to have it taken over",
+	return fmt.Sprintf("set %sannotation %s to \"true\" on the ManagedClusterAddOn, or on a resource of a namespace that rendering.trustedNamespaces of the chart lists, to adopt the installation",
 		where, api.AdoptAnnotation)
 }
 
@@ -104,10 +104,8 @@ func (s *scope) isInstalledIn(namespace string) bool {
 }
 
 // refuseNamespace refuses the install namespace that an annotation names.
-func (s *scope) refuseNamespace(why string) addon.Ownership {
-	return addon.Ownership{Refusal: &resolve.Result{Reason: api.ReasonEscalationNotPermitted, Message: fmt.Sprintf(
-		"%s, and annotation %s may name such a namespace only in a namespace of the hub that is trusted; name a namespace that the cluster does not have, remove the annotation, or let the hub's administrator add the namespace of the %s to rendering.trustedNamespaces of the chart",
-		why, api.InstallNamespaceAnnotation, s.component.Kind())}}
+func (s *scope) refuseNamespace(problem string) addon.Ownership {
+	return addon.Ownership{Refusal: target.RefuseNamespace(problem, s.component)}
 }
 
 func describeOtherHub(uid string) string {

@@ -64,7 +64,7 @@ func TestDetermineOwnership(t *testing.T) {
 		},
 		"left by another hub": {
 			reason: "Nobody has it any more.", works: []*workv1.ManifestWork{probeWork(t, "h2", there)},
-			refusal: api.ReasonExistingInstallation, says: []string{"Deployment knative-serving/activator", "left alone", api.AdoptAnnotation},
+			refusal: api.ReasonExistingInstallation, says: []string{"Deployment knative-serving/activator", "stays unchanged", api.AdoptAnnotation},
 		},
 		"somebody else's": {
 			reason: "It is left alone.", works: []*workv1.ManifestWork{probeWork(t, "", there)}, refusal: api.ReasonExistingInstallation,

@@ -14,6 +14,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -53,7 +54,7 @@ func (r *Reconciler) ensureRecord(ctx context.Context, s *scope) (written bool, 
 			return false, err
 		}
 	}
-	return true, r.patchAddOn(ctx, s, func(a *addonv1beta1.ManagedClusterAddOn) { a.Annotations = mergeMaps(a.Annotations, annotations) })
+	return true, r.patchAddOn(ctx, s, func(a *addonv1beta1.ManagedClusterAddOn) { a.Annotations = labels.Merge(a.Annotations, annotations) })
 }
 
 // isClusterReplaced reports whether another ManagedCluster has the name since the add-on recorded the UID of the ManagedCluster.
@@ -66,7 +67,7 @@ func (s *scope) isClusterReplaced() bool {
 // installation run again.
 func (r *Reconciler) resetVersionRecords(ctx context.Context, s *scope) error {
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "ClusterReplaced", "Record",
-		"ManagedCluster %q was registered anew (UID %s, before %s): what was recorded of the cluster before does not count any more",
+		"ManagedCluster %q was registered again (UID %s, before %s): the records of the former cluster no longer apply",
 		s.cluster.Name, s.cluster.UID, s.addon.Annotations[api.ClusterUIDAnnotation])
 	if s.annotationOfFoundation(api.FinishedJobsAnnotation) == "" && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil

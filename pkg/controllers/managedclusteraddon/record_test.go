@@ -130,7 +130,7 @@ func TestRecords(t *testing.T) {
 		},
 		"a recreated ManagedCluster": {
 			reason: "What the one before had done is forgotten.", hub: again,
-			first: "patch manifestworks/knative-serving-foundation", event: "Warning ClusterReplaced ManagedCluster \"cluster1\" was registered anew (UID c1, before c0)",
+			first: "patch manifestworks/knative-serving-foundation", event: "Warning ClusterReplaced ManagedCluster \"cluster1\" was registered again (UID c1, before c0)",
 		},
 		"a hand-over that the cluster wrote": {
 			reason: "The annotation of the work goes, and spec.configs stays.", hub: forged,
@@ -184,7 +184,7 @@ func TestConfigNotGranted(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	got := <-h.events.Events
-	for _, want := range []string{"Warning ConfigNotGranted", `"team-b/private"`, "spec.configs", "keeps what it has"} {
+	for _, want := range []string{"Warning ConfigNotGranted", `"team-b/private"`, "spec.configs", "keeps its installation"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in Event %q", want, got)
 		}

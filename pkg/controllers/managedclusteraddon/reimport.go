@@ -20,7 +20,7 @@ import (
 
 // hasFormerWorks reports whether the hub has works of a cluster that had the name before: the works are older than the ManagedCluster. A
 // new cluster may have a Knative of another installer, and none of the Jobs has run there. A hub that was restored from a backup has
-// created its objects anew, in any order, and the foundation names the lost hub: such works are of the same cluster.
+// recreated its objects, in any order, and the foundation names the lost hub: such works are of the same cluster.
 func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error) {
 	if s.cluster == nil || s.foundation == nil {
 		return false, nil
@@ -54,11 +54,11 @@ func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
 		err = r.deleteReleasedWork(ctx, foundation)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot give up the ManifestWorks of the cluster that had name %q before: %w", s.cluster.Name, err)
+		return fmt.Errorf("cannot release the ManifestWorks of the cluster that had name %q before: %w", s.cluster.Name, err)
 	}
 	if s.addon != nil {
 		r.Events.Eventf(s.addon, nil, corev1.EventTypeWarning, "ClusterReplaced", "GiveUp",
-			"ManagedCluster %q was registered anew (UID %s): the ManifestWorks of the cluster before are given up, and the manager looks for an existing %s on the cluster",
+			"ManagedCluster %q was registered again (UID %s): the manager deletes the ManifestWorks of the former cluster without a removal there, and searches for an existing %s on the cluster",
 			s.cluster.Name, s.cluster.UID, s.component)
 	}
 	return nil

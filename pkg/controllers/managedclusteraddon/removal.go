@@ -103,7 +103,7 @@ func (r *Reconciler) removeFoundation(ctx context.Context, s *scope) error {
 	}
 	if changed != nil {
 		if _, err := r.WorkClient.WorkV1().ManifestWorks(f.Namespace).Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("cannot tell ManifestWork \"%s/%s\" what to own: %w", f.Namespace, f.Name, err)
+			return fmt.Errorf("cannot make ManifestWork \"%s/%s\" own its objects: %w", f.Namespace, f.Name, err)
 		}
 		return nil
 	}
@@ -124,7 +124,7 @@ func (r *Reconciler) noteKeptObjects(s *scope) error {
 	if err != nil || len(kept) == 0 {
 		return err
 	}
-	note := fmt.Sprintf("Cluster %q keeps what it had before add-on %q, or what an older manager has not recorded: %s", s.namespace, s.addon.Name, delivery.Listed(kept))
+	note := fmt.Sprintf("Cluster %q keeps objects from before add-on %q, and objects that an older manager has not recorded: %s", s.namespace, s.addon.Name, delivery.Listed(kept))
 	r.Events.Eventf(s.addon, nil, corev1.EventTypeNormal, "Kept", "Remove", "%s", message.Shorten(note, message.MaxNote))
 	return nil
 }

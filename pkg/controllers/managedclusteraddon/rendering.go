@@ -47,7 +47,7 @@ func determineRendering(s *scope, in addon.DeliveryInput, decision addon.Deliver
 	default:
 		return nil
 	}
-	name, last := manifestwork.RenderingName(in.Bundle), apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RenderingCurrent)
+	name, last := in.Bundle.RenderingName(), apimeta.FindStatusCondition(s.addon.Status.Conditions, api.RenderingCurrent)
 	if !rollout.FollowsTurn(last, name, s.annotationOfFoundation(api.RenderingTurnAnnotation)) {
 		return nil
 	}

@@ -58,7 +58,7 @@ type scope struct {
 
 // gatherScope reads the objects of a pass. gatherScope returns nil for an add-on of another project.
 func (r *Reconciler) gatherScope(req reconcile.Request) (*scope, error) {
-	component, ok := componentOf(req.Name)
+	component, ok := api.ComponentOfAddOn(req.Name)
 	if !ok {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func (s *scope) workNamed(works worklisters.ManifestWorkLister, name string) (*w
 	return w, nil
 }
 
-// hasNoInstallation reports whether the agent was not yet told to write an object on the cluster.
+// hasNoInstallation reports whether the hub has no work by which the agent writes an object on the cluster.
 func (s *scope) hasNoInstallation() bool {
 	return len(s.payloads) == 0 && (s.foundation == nil || manifestwork.IsProbe(s.foundation))
 }

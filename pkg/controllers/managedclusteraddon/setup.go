@@ -105,7 +105,7 @@ func requestOfAddOn(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 func requestOf(cluster, addOn string) []reconcile.Request {
-	if _, ok := componentOf(addOn); !ok {
+	if _, ok := api.ComponentOfAddOn(addOn); !ok {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster, Name: addOn}}}

@@ -11,11 +11,12 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
 // firstSkippedApplyInterval is how long the work agent gets to apply a payload that the agent has observed, before a request to apply.
-// Each request doubles the interval, up to longestRepairInterval: an agent that is away reads no request.
+// Each request doubles the interval, up to delivery.LongestRepairInterval: an agent that is away reads no request.
 const firstSkippedApplyInterval = 30 * time.Second
 
 // skippedApply is a generation of a payload that the agent has observed and not applied. The manager requests the apply when the
@@ -43,7 +44,7 @@ func (r *DriftReconciler) requestSkippedApplies(ctx context.Context, payloads []
 				return 0, fmt.Errorf("cannot label ManifestWork %q: %w", id, err)
 			}
 			log.FromContext(ctx).Info("asked the work agent to apply a payload that the agent has observed and not applied", "work", id)
-			wait = min(2*skipped.interval, longestRepairInterval)
+			wait = min(2*skipped.interval, delivery.LongestRepairInterval)
 			r.skippedApplies.Store(id, skippedApply{p.Generation, now, wait})
 		}
 		if next == 0 || wait < next {

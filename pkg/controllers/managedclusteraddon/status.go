@@ -105,7 +105,7 @@ func determineAvailable(s *scope, bundle *render.Bundle) (*metav1.Condition, err
 	case len(s.payloads) == 0:
 		return availableCondition(metav1.ConditionUnknown, addonv1beta1.AddonAvailableReasonWorkNotFound, "nothing is delivered yet"), nil
 	case !s.hasReportedPayloads():
-		return availableCondition(metav1.ConditionUnknown, addonv1beta1.AddonAvailableReasonWorkNotApply, "the work agent has not reported on what is delivered yet"), nil
+		return availableCondition(metav1.ConditionUnknown, addonv1beta1.AddonAvailableReasonWorkNotApply, "the work agent has not reported on the delivered objects yet"), nil
 	}
 	workloads, err := expectedWorkloads(bundle, s.payloads)
 	if err != nil {
@@ -207,12 +207,12 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 		Type: api.RemovalHeld, Status: metav1.ConditionFalse, Reason: api.ReasonRemovalAllowed, Message: "the installation is being removed",
 	}
 	if !s.isClusterAvailable() {
-		c.Message += fmt.Sprintf("; the work agent of cluster %q is not connected and goes on after the return; if the cluster never returns, set annotation %s of ManagedClusterAddOn \"%s/%s\" to \"true\"",
+		c.Message += fmt.Sprintf("; the work agent of cluster %q is not connected, and continues when the cluster returns; if the cluster never returns, set annotation %s of ManagedClusterAddOn \"%s/%s\" to \"true\"",
 			s.namespace, api.ForceOrphanAnnotation, s.namespace, s.addon.Name)
 	}
 	if len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil && s.awaitsAgentApply() {
 		_, why := manifestwork.Applied(s.foundation)
-		c.Message = fmt.Sprintf("waiting for the work agent to apply what becomes of CRDs and Namespace: %s", why)
+		c.Message = fmt.Sprintf("waiting for the work agent to apply the deletion policy of CRDs and Namespace: %s", why)
 	}
 	if s.crds != nil && s.crds.DeletionTimestamp != nil {
 		c.Message += ": " + manifestwork.DescribeDeletion(s.crds)
@@ -263,7 +263,7 @@ func (s *scope) deletionPolicyOwner() string {
 func (r *Reconciler) reportPause(ctx context.Context, s *scope, by string) error {
 	return r.setConditions(ctx, s, []metav1.Condition{{
 		Type: api.RemovalHeld, Status: metav1.ConditionTrue, Reason: api.ReasonPaused,
-		Message: fmt.Sprintf("nothing is removed from cluster %q, because it is paused by %s; take it away to go on", s.addon.Namespace, by),
+		Message: fmt.Sprintf("nothing is removed from cluster %q, because the add-on is paused by %s; remove the annotation to continue", s.addon.Namespace, by),
 	}})
 }
 

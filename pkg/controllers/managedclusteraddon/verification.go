@@ -8,6 +8,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -78,7 +79,7 @@ func (r *Reconciler) ensureVerification(ctx context.Context, s *scope, want *wor
 		return false, nil
 	}
 	changed := have.DeepCopy()
-	changed.Labels, changed.OwnerReferences, changed.Spec = mergeMaps(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
+	changed.Labels, changed.OwnerReferences, changed.Spec = labels.Merge(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
 	return true, r.updateWork(ctx, changed)
 }
 

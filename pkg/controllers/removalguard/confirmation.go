@@ -15,7 +15,7 @@ import (
 )
 
 // applyConfirmation copies the administrator's confirmation from the ClusterManagementAddOn to every add-on that is held as part of
-// a mass removal, and then removes it from there: the confirmation must not apply to the next mass removal.
+// a mass removal, and then removes the confirmation from the ClusterManagementAddOn: the confirmation must not apply to the next mass removal.
 func (r *Reconciler) applyConfirmation(ctx context.Context, s *scope) error {
 	if s.definition == nil {
 		return nil

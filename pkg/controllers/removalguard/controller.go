@@ -25,6 +25,7 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 // Reconciler guards the add-ons of one component in each pass.
@@ -64,7 +65,7 @@ const (
 
 // Reconcile decides on all add-ons of a component that are being deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	component, ok := componentOf(req.Name)
+	component, ok := api.ComponentOfAddOn(req.Name)
 	if !ok {
 		return reconcile.Result{}, nil
 	}
@@ -75,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	fault := r.recreateAddOns(ctx, s) // a fault stops no decision
 	err = errors.Join(r.applyConfirmation(ctx, s), r.decideAndAct(ctx, s))
 	wait := s.nextWait()
-	if isStale(err) {
+	if reconciler.EveryError(err, isStale) {
 		err, wait = nil, staleRetry // the cache was behind; this is no fault
 	}
 	if err = errors.Join(fault, err); err == nil || wait == 0 {
@@ -86,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: min(wait, faultRetry)}, nil
 }
 
-// decideAndAct determines the decisions and carries them out.
+// decideAndAct determines and applies the decisions.
 func (r *Reconciler) decideAndAct(ctx context.Context, s *scope) error {
 	if err := r.determineDecisions(s); err != nil {
 		return err
@@ -103,18 +104,9 @@ func (s *scope) nextWait() time.Duration {
 	return first.wait
 }
 
-// isStale reports whether the error, and every error that it joins, is a write of an object that changed after the cache read the
-// object.
+// isStale reports whether the error is a write of an object that changed after the cache read the object.
 func isStale(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !isStale(e) {
-				return false
-			}
-		}
-		return true
-	}
-	return err != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err))
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
 // determineDecisions decides on every add-on: first on each alone, then by the removal budget on the remaining ones.
@@ -207,13 +199,4 @@ func (r *Reconciler) countFleet(s *scope, removed removalTimes) (int, error) {
 		}
 	}
 	return fleet, nil
-}
-
-func componentOf(addOnName string) (api.Component, bool) {
-	for _, c := range api.Components() {
-		if c.AddOnName() == addOnName {
-			return c, true
-		}
-	}
-	return "", false
 }

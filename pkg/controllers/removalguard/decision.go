@@ -15,12 +15,12 @@ const (
 	// clusterGone means that the ManagedCluster does not exist, or is being deleted and does not respond. A removal is impossible.
 	clusterGone availability = "gone"
 	// clusterDetaching means that the ManagedCluster is being deleted and is Available.
-	clusterDetaching availability = "leaving"
+	clusterDetaching availability = "detaching"
 	// clusterUnavailable means that the cluster is not Available, or that OCM's taint still keeps Placements from selecting the
 	// cluster.
 	clusterUnavailable availability = "unavailable"
 	// clusterAvailable means that the cluster is Available.
-	clusterAvailable availability = "inSight"
+	clusterAvailable availability = "available"
 )
 
 // strategy is the install strategy of the ClusterManagementAddOn.
@@ -109,7 +109,7 @@ func determineDecision(in *input) decision {
 		return allowedDecision(fmt.Sprintf("annotation %s: %s confirms the removal", api.RemovalAnnotation, api.RemovalConfirm))
 	case in.undecided != "" && !in.overBudget:
 		return decision{action: actionHold, reason: api.ReasonPlacementUndecided, message: fmt.Sprintf(
-			"cluster %q is available again and keeps its installation, because Placement %q may select the cluster and has not done so yet; see whether OCM's placement controller runs and what the conditions of the Placement report, or annotate this ManagedClusterAddOn with %s: %s to remove the installation",
+			"cluster %q is available again and keeps its installation, because Placement %q may select the cluster and has not done so yet; check OCM's placement controller and the conditions of the Placement, or annotate this ManagedClusterAddOn with %s: %s to remove the installation",
 			in.cluster, in.undecided, api.RemovalAnnotation, api.RemovalConfirm)}
 	case in.strategy != strategyManual, in.originUncertain:
 		return decision{action: actionCount}
@@ -119,7 +119,7 @@ func determineDecision(in *input) decision {
 	return out
 }
 
-// allowedDecision returns the decision to remove an installation. An Event of the add-on tells the cause.
+// allowedDecision returns the decision to remove an installation. An Event of the add-on names the cause.
 func allowedDecision(cause string) decision {
 	return decision{action: actionAllow, reason: api.ReasonRemovalAllowed, message: cause}
 }

@@ -56,6 +56,6 @@ func (s *scope) replacementWait(p *pendingRemoval) time.Duration {
 
 func replacementDecision() decision {
 	return decision{action: actionHold, reason: api.ReasonAwaitingReplacement, message: fmt.Sprintf(
-		"the add-on stays until it is Available on the clusters that Placements select instead, for %s at most; to remove it now, annotate this ManagedClusterAddOn with %s: %s",
+		"the add-on stays until the add-on is Available on the clusters that Placements select instead, for %s at most; to remove the add-on now, annotate this ManagedClusterAddOn with %s: %s",
 		replacementTimeout, api.RemovalAnnotation, api.RemovalConfirm)}
 }

@@ -60,7 +60,7 @@ func addOnOfHandover(o client.Object) string {
 func newSource(informer cache.SharedIndexInformer, addOn func(client.Object) string) source.Source {
 	return &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(
 		func(_ context.Context, o client.Object) []reconcile.Request {
-			c, ok := componentOf(addOn(o))
+			c, ok := api.ComponentOfAddOn(addOn(o))
 			if !ok {
 				return nil
 			}
@@ -83,7 +83,7 @@ func addOnIndexers() cache.Indexers {
 		if err != nil {
 			return nil, err
 		}
-		if _, ours := componentOf(a.Name); !ours || !matches(a) {
+		if _, ours := api.ComponentOfAddOn(a.Name); !ours || !matches(a) {
 			return nil, nil
 		}
 		return []string{a.Name}, nil

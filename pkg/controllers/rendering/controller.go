@@ -43,7 +43,7 @@ type Reconciler struct {
 	Pauses      addon.Pauses
 	// Direct has the reports on the clusters without a work agent.
 	Direct map[api.Component]Reports
-	// Selection returns the selection of a KnativeFleet. A fleet.Reconciler implements it.
+	// Selection returns the selection of a KnativeFleet. A fleet.Reconciler implements the interface.
 	Selection func(types.NamespacedName) (*rollout.Selection, error)
 	// Default is the strategy of clusters that no Placement of a ClusterManagementAddOn and no KnativeFleet selects.
 	Default      clusterv1alpha1.RolloutStrategy

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
@@ -42,7 +42,7 @@ func (r *Reconciler) listDirect(component api.Component) (configs []*unstructure
 		configs = append(configs, config)
 	}
 	slices.SortFunc(configs, func(a, b *unstructured.Unstructured) int {
-		return strings.Compare(nameOf(a).String(), nameOf(b).String())
+		return strings.Compare(client.ObjectKeyFromObject(a).String(), client.ObjectKeyFromObject(b).String())
 	})
 	return configs, waiting, nil
 }
@@ -52,10 +52,6 @@ func (r *Reconciler) listDirect(component api.Component) (configs []*unstructure
 func isDirect(config *unstructured.Unstructured) bool {
 	_, refers := target.ReferenceOf(config)
 	return refers && slices.Contains(config.GetFinalizers(), api.DirectFinalizer)
-}
-
-func nameOf(config *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
 }
 
 // readConditions returns the conditions of a KnativeServing or KnativeEventing.
@@ -68,7 +64,7 @@ func readConditions(config *unstructured.Unstructured) ([]metav1.Condition, erro
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), nameOf(config), err)
+		return nil, fmt.Errorf("cannot read the status of %s %q: %w", config.GetKind(), client.ObjectKeyFromObject(config), err)
 	}
 	return out.Conditions, nil
 }
@@ -76,12 +72,12 @@ func readConditions(config *unstructured.Unstructured) ([]metav1.Condition, erro
 // readDirectMember returns the state of a cluster without a work agent. The report decides whether the cluster waits: the condition may
 // be of the manager before. Only a cluster that had its turn for the present rendering takes part in the rollout afterwards.
 func (r *Reconciler) readDirectMember(component api.Component, config *unstructured.Unstructured) (*member, error) {
-	m := &member{component: component, config: config, Cluster: rollout.Cluster{Name: nameOf(config).String(), Phase: rollout.Skipped}}
+	m := &member{component: component, config: config, Cluster: rollout.Cluster{Name: client.ObjectKeyFromObject(config).String(), Phase: rollout.Skipped}}
 	conditions, err := readConditions(config)
 	if err != nil {
 		return nil, err
 	}
-	report, known := r.Direct[component].Report(nameOf(config))
+	report, known := r.Direct[component].Report(client.ObjectKeyFromObject(config))
 	m.rendering = report.Rendering
 	turn := config.GetAnnotations()[api.RenderingTurnAnnotation]
 	hadTurn := turn == report.Rendering

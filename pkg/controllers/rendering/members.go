@@ -88,7 +88,7 @@ func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClus
 	if m.foundation, err = r.findFoundation(component, a.Namespace); err != nil || m.foundation == nil {
 		return m, err
 	}
-	m.rendering = manifestwork.RenderingName(bundle)
+	m.rendering = bundle.RenderingName()
 	if manifestwork.AwaitsTurn(bundle, m.foundation, payloads, agentdeploy.ConfigsToMap(a.Status.ConfigReferences)) {
 		if r.isClusterAvailable(a.Namespace) {
 			m.Phase = rollout.Waiting

@@ -23,7 +23,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("scores").
 		WithOptions(reconciler.Options(1)).
-		WatchesRawSource(newSource(h.ManagedClusterAddOns().Informer(), func(o client.Object) (string, bool) { return o.GetNamespace(), isOurs(o.GetName()) })).
+		WatchesRawSource(newSource(h.ManagedClusterAddOns().Informer(), clusterOfAddOn)).
 		WatchesRawSource(newSource(h.ManagedClusters().Informer(), func(o client.Object) (string, bool) { return o.GetName(), true })).
 		WatchesRawSource(newSource(h.Foundations().Informer(), clusterOfNamespace)).
 		WatchesRawSource(newSource(h.Payloads().Informer(), clusterOfNamespace)).
@@ -48,11 +48,7 @@ func newSource(informer cache.SharedIndexInformer, cluster func(client.Object) (
 
 func clusterOfNamespace(o client.Object) (string, bool) { return o.GetNamespace(), true }
 
-func isOurs(addOn string) bool {
-	for _, c := range api.Components() {
-		if c.AddOnName() == addOn {
-			return true
-		}
-	}
-	return false
+func clusterOfAddOn(o client.Object) (string, bool) {
+	_, ok := api.ComponentOfAddOn(o.GetName())
+	return o.GetNamespace(), ok
 }

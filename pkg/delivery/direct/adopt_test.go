@@ -24,7 +24,7 @@ func TestAdoptElsewhere(t *testing.T) {
 		"beside an anchor":     {anchor: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			theirs := b.Payload[4]
 			u := theirs.DeepCopy()
 			u.SetNamespace("elsewhere")

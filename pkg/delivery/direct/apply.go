@@ -337,7 +337,7 @@ func (i *Installation) awaitServedKinds(ctx context.Context, batch []desiredObje
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("cannot go on: the cluster does not serve all kinds of %s: %w", gv, ctx.Err())
+				return fmt.Errorf("cannot continue: the cluster does not serve all kinds of %s: %w", gv, ctx.Err())
 			case <-time.After(servedPoll):
 			}
 		}
@@ -351,7 +351,7 @@ func (i *Installation) servesKinds(gv schema.GroupVersion, kinds map[string]bool
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot list what the cluster serves of %s: %w", gv, err)
+		return false, fmt.Errorf("cannot list the served kinds of %s: %w", gv, err)
 	}
 	missing := maps.Clone(kinds)
 	for _, r := range list.APIResources {

@@ -50,7 +50,7 @@ func TestRefused(t *testing.T) {
 		"webhook":    {"What follows may work.", "apply validating", []string{"webhook"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			s.disturb(refuses(errForbidden, tc.refused))
 			out := s.pass(t, b)
 			missing := slices.DeleteFunc(slices.Clone(all), func(object string) bool { return strings.Contains(strings.Join(s.names(), " "), object) })
@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 
 // TestHeldBack holds that what is due, and waits for something else that fails, does not make passes follow each other.
 func TestHeldBack(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.disturb(refuses(errForbidden, "apply validating"))
 	s.pass(t, b)
 	s.disturb(refuses(errForbidden, "apply validating", "apply deployments"))
@@ -96,7 +96,7 @@ func TestHeldBack(t *testing.T) {
 
 // TestUnusable holds that a cluster which does not answer is an error, and no fault of an object.
 func TestUnusable(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.disturb(refuses(errBusy, "apply deployments"))
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "Deployment.apps knative-serving/activator") {
 		t.Errorf("it ends with %v", err)
@@ -160,7 +160,7 @@ func TestKindMissing(t *testing.T) {
 
 // TestKindOfOthers holds that an object of a kind that the cluster does not have is told, and holds up nothing.
 func TestKindOfOthers(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	old := bundleOf(t, func(b *render.Bundle) {
 		b.Payload = append(b.Payload, rendered(t, inConfigMaps, "ConfigMap knative-serving/old", nil))
 	})
@@ -179,7 +179,7 @@ func TestKindOfOthers(t *testing.T) {
 
 // TestFail holds the pauses after which an object is tried again.
 func TestFail(t *testing.T) {
-	s, it := newSite(t), &desiredObject{id: render.ObjectID{Kind: "Service", Namespace: installed, Name: "webhook"}, digest: "d1"}
+	s, it := newClusterFixture(t), &desiredObject{id: render.ObjectID{Kind: "Service", Namespace: installed, Name: "webhook"}, digest: "d1"}
 	since := s.clock.Now()
 	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 		want := time.Duration(seconds) * time.Second
@@ -210,7 +210,7 @@ func errMute() error {
 // where there is nothing of that.
 func TestAwaitsServed(t *testing.T) {
 	const discovery = "list "
-	s := newSite(t)
+	s := newClusterFixture(t)
 	var steps []string
 	asked := 0
 	s.disturb(func(request string) error {
@@ -231,7 +231,7 @@ func TestAwaitsServed(t *testing.T) {
 	if len(steps) != 4 || steps[0] != "deployments" || steps[1] != "served" || asked != 3 {
 		t.Errorf("asked %d times, in this order: %q", asked, steps)
 	}
-	bare := newSite(t)
+	bare := newClusterFixture(t)
 	bare.disturb(func(request string) error {
 		if request == discovery {
 			t.Error("it asks what the cluster serves")

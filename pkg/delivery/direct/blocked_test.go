@@ -15,17 +15,17 @@ import (
 
 // TestBlocked holds that a cluster which refuses what has to come first is told from one that cannot be used, and says what.
 func TestBlocked(t *testing.T) {
-	sync := func(t *testing.T, s *site) error {
+	sync := func(t *testing.T, s *clusterFixture) error {
 		t.Helper()
 		_, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
 		return err
 	}
-	version := func(t *testing.T, s *site) error {
+	version := func(t *testing.T, s *clusterFixture) error {
 		t.Helper()
 		_, err := s.Installed(t.Context(), installed)
 		return err
 	}
-	remove := func(t *testing.T, s *site) error {
+	remove := func(t *testing.T, s *clusterFixture) error {
 		t.Helper()
 		_, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
 		return err
@@ -34,20 +34,20 @@ func TestBlocked(t *testing.T) {
 		refused string
 		// there tells that everything is installed, by a restarted manager.
 		there bool
-		do    func(*testing.T, *site) error
+		do    func(*testing.T, *clusterFixture) error
 		says  string
 	}{
 		"the anchor is not read":          {"get " + anchorPath, true, version, "cannot get ConfigMap"},
 		"others are not looked for":       {"list configmaps", false, sync, "cannot list ConfigMaps"},
 		"the namespace is not made":       {"apply namespaces", false, sync, "cannot apply Namespace knative-serving"},
-		"the anchor is not made":          {"create configmaps", false, sync, "cannot record what is installed"},
+		"the anchor is not made":          {"create configmaps", false, sync, "cannot record the installation"},
 		"an object is not seen":           {"list deployments", true, sync, "cannot list deployments.apps"},
 		"it is not known what is left":    {"get namespaces", true, remove, "cannot get Namespace"},
 		"a CRD that is to go is not read": {"get customresourcedefinitions", true, remove, "cannot get CustomResourceDefinition"},
 		"users' resources are not read":   {"list images", true, remove, "cannot list images.caching.knative.dev"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			if tc.there {
 				s.settle(t, bundleOf(t))
 				s.restart()
@@ -72,7 +72,7 @@ func TestBlocked(t *testing.T) {
 
 // TestBlockedByRecord holds that a record which nobody can read blocks, until a person fixes the record.
 func TestBlockedByRecord(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t))
 	s.edit(anchorPath, func(u *unstructured.Unstructured) {
 		u.Object["data"] = map[string]any{itemsKey: "{"}
@@ -91,7 +91,7 @@ func TestBlockedByRecord(t *testing.T) {
 
 // TestBlockedOnce holds that nothing is left of what failed: the next pass requests everything again.
 func TestBlockedOnce(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t))
 	for name, refused := range map[string]error{"refused": errForbidden, "failing": errMute()} {
 		t.Run(name, func(t *testing.T) {

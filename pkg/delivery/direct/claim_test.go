@@ -18,7 +18,7 @@ import (
 
 // TestClaimAtOnce holds that of two resources that come at the same time one is refused.
 func TestClaimAtOnce(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	// Whoever claims the cluster keeps others from doing so until the anchor is there.
 	s.disturb(func(request string) error {
 		if strings.HasPrefix(request, "create configmaps") && s.cluster.ClaimLock.TryLock() {
@@ -64,7 +64,7 @@ func TestAnchors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			s.add(configMapResource(), tc.anchor)
 			_, syncErr := s.Sync(t.Context(), bundleOf(t), SyncOptions{})
 			_, removeErr := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
@@ -98,7 +98,7 @@ func signed(owner, hub, text string) *unstructured.Unstructured {
 
 // TestUnmanaged holds that a workload without our label keeps the cluster from being taken, unless that is asked for.
 func TestUnmanaged(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	theirs := b.Payload[4]
 	s.add(theirs.Resource, theirs.Unstructured)
 	var unmanaged *inventory.UnmanagedError
@@ -120,7 +120,7 @@ func TestUnmanaged(t *testing.T) {
 // TestHubBuiltAnew holds that what a hub has installed that is gone for ever is taken over when that is asked for, with all
 // that is recorded of it.
 func TestHubBuiltAnew(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	owner := ownerNamed("self")
 	owner.Hub = "rebuilt"
@@ -167,7 +167,7 @@ func TestUnmanagedElsewhere(t *testing.T) {
 		"another component":               {map[string]string{"app.kubernetes.io/name": "knative-eventing"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			theirs := b.Payload[4]
 			u := theirs.DeepCopy()
 			u.SetNamespace("elsewhere")
@@ -183,7 +183,7 @@ func TestUnmanagedElsewhere(t *testing.T) {
 
 // TestAppliedByWorkAgent holds that what a work agent has applied is told as such, and taken over only if that is asked for.
 func TestAppliedByWorkAgent(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	theirs := b.Payload[4]
 	u := theirs.DeepCopy()
 	u.SetOwnerReferences([]metav1.OwnerReference{
@@ -208,7 +208,7 @@ func TestAppliedByWorkAgent(t *testing.T) {
 
 // TestLongName holds that a resource whose anchor cannot be named is told so before anything is written.
 func TestLongName(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	i := NewInstallation(s.cluster, ownerNamed(strings.Repeat("x", 250)), s.clock)
 	_, err := i.Sync(t.Context(), bundleOf(t), SyncOptions{})
 	if err == nil || !strings.Contains(err.Error(), "a shorter name") || len(s.asked()) > 0 {
@@ -218,7 +218,7 @@ func TestLongName(t *testing.T) {
 
 // TestClosed holds that nothing is watched on a connection that has ended.
 func TestClosed(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.cluster.Close()
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err == nil || !strings.Contains(err.Error(), "closed") {
@@ -228,7 +228,7 @@ func TestClosed(t *testing.T) {
 
 // TestLostServer holds that a cluster that does not know ConfigMaps any more, as a gateway without a backend, is an error.
 func TestLostServer(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	if _, err := s.Sync(t.Context(), b, SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}

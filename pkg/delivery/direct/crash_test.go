@@ -17,22 +17,22 @@ import (
 // came, and nothing that it has made, also not what it has recreated.
 func TestCrashLeavesOthersAndOurs(t *testing.T) {
 	b := bundleOf(t)
-	sync := func(ctx context.Context, s *site) error {
+	sync := func(ctx context.Context, s *clusterFixture) error {
 		_, err := s.Sync(ctx, b, SyncOptions{})
 		return err
 	}
 	for name, tc := range map[string]struct {
-		before func(*site)
+		before func(*clusterFixture)
 		want   []string
 		// writes are how many a pass makes at least.
 		writes int
 	}{
-		"a namespace that was there before": {func(s *site) {
+		"a namespace that was there before": {func(s *clusterFixture) {
 			s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
 			}})
 		}, []string{"namespaces/" + installed}, 12},
-		"objects that somebody has deleted": {func(s *site) {
+		"objects that somebody has deleted": {func(s *clusterFixture) {
 			s.settle(t, b)
 			for _, name := range []string{"deployments/knative-serving/activator", "secrets/knative-serving/certs", "validatingwebhookconfigurations/config.webhook"} {
 				s.lose(name)
@@ -42,7 +42,7 @@ func TestCrashLeavesOthersAndOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := 1
 			for ; ; k++ {
-				s := newSite(t)
+				s := newClusterFixture(t)
 				tc.before(s)
 				if !s.crashAt(t, k, sync) {
 					break
@@ -62,7 +62,7 @@ func TestCrashLeavesOthersAndOurs(t *testing.T) {
 }
 
 // removeAll takes the removal one step further. A manager that starts after the last deletion finds nothing.
-func removeAll(ctx context.Context, s *site) error {
+func removeAll(ctx context.Context, s *clusterFixture) error {
 	_, err := s.Remove(ctx, RemoveOptions{Namespace: installed, Foundation: true})
 	if errors.Is(err, ErrNothingInstalled) {
 		return nil
@@ -72,7 +72,7 @@ func removeAll(ctx context.Context, s *site) error {
 
 // TestSlow holds that what was done before the time was over is recorded, so that the next pass goes on from there.
 func TestSlow(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	s.disturb(func(request string) error {

@@ -22,19 +22,19 @@ func TestCreateJob(t *testing.T) {
 	changed := func(b *render.Bundle) {
 		b.Payload[6] = rendered(t, inJobs, "Job knative-serving/migrate", map[string]any{"spec": map[string]any{"suspend": true}}, render.OncePerVersion)
 	}
-	unlabelled := func(s *site) { s.edit(jobPath, func(u *unstructured.Unstructured) { u.SetLabels(nil) }) }
+	unlabelled := func(s *clusterFixture) { s.edit(jobPath, func(u *unstructured.Unstructured) { u.SetLabels(nil) }) }
 	for name, tc := range map[string]struct {
 		reason   string
-		disturb  func(*site)
+		disturb  func(*clusterFixture)
 		change   func(*render.Bundle)
 		replaced bool
 	}{
-		"of another version, still running": {"It may never complete.", func(*site) {}, changed, true},
-		"of another version, completed":     {"It has run.", func(s *site) { s.edit(jobPath, completed) }, changed, false},
+		"of another version, still running": {"It may never complete.", func(*clusterFixture) {}, changed, true},
+		"of another version, completed":     {"It has run.", func(s *clusterFixture) { s.edit(jobPath, completed) }, changed, false},
 		"without our label":                 {"It is the one that should run.", unlabelled, func(*render.Bundle) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			s.settle(t, bundleOf(t))
 			before := s.find(jobPath).GetUID()
 			tc.disturb(s)
@@ -53,7 +53,7 @@ func TestCreateJob(t *testing.T) {
 
 // TestAdoptJob holds that a Job of somebody else is labelled, not run again, and a Secret keeps what is in it.
 func TestAdoptJob(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.add(b.Payload[6].Resource, b.Payload[6].Unstructured)
 	s.add(b.Payload[3].Resource, b.Payload[3].Unstructured)
 	s.edit("secrets/knative-serving/certs", filled)
@@ -79,7 +79,7 @@ func TestBindings(t *testing.T) {
 		"something else": {"apply deployments/knative-serving/activator", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			first := true
 			s.disturb(func(request string) error {
 				if request != tc.apply || !first {
@@ -121,7 +121,7 @@ func TestDeleteOne(t *testing.T) {
 		"refused":              {"That is told.", ours, "", nil, errForbidden, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			o := rendered(t, inConfigMaps, "ConfigMap knative-serving/x", nil)
 			o.SetLabels(tc.labels)
 			o.SetFinalizers(tc.finalizers)

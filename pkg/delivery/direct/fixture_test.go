@@ -130,30 +130,30 @@ func everything() []string {
 	}
 }
 
-// site is a cluster with an installation that is looked after.
-type site struct {
+// clusterFixture is an API server with an installation.
+type clusterFixture struct {
 	*apiServer
 	*Installation
 	clock *testclock.FakePassiveClock
 	seen  <-chan struct{}
 }
 
-func newSite(t *testing.T) *site {
+func newClusterFixture(t *testing.T) *clusterFixture {
 	t.Helper()
-	s := &site{apiServer: newServer(t), clock: testclock.NewFakePassiveClock(time.Unix(10000, 0))}
+	s := &clusterFixture{apiServer: newServer(t), clock: testclock.NewFakePassiveClock(time.Unix(10000, 0))}
 	s.restart()
 	return s
 }
 
 // restart makes an Installation that remembers nothing.
-func (s *site) restart() {
+func (s *clusterFixture) restart() {
 	var c *clustercache.Cluster
 	c, s.seen = s.connect()
 	s.Installation = NewInstallation(c, ownerNamed("self"), s.clock)
 }
 
 // pass does one pass, with views that have come as far as the cluster.
-func (s *site) pass(t *testing.T, b *render.Bundle) Outcome {
+func (s *clusterFixture) pass(t *testing.T, b *render.Bundle) Outcome {
 	t.Helper()
 	s.catchUp(t)
 	out, err := s.Sync(t.Context(), b, SyncOptions{})
@@ -165,7 +165,7 @@ func (s *site) pass(t *testing.T, b *render.Bundle) Outcome {
 }
 
 // settle passes until nothing is written any more.
-func (s *site) settle(t *testing.T, b *render.Bundle) Outcome {
+func (s *clusterFixture) settle(t *testing.T, b *render.Bundle) Outcome {
 	t.Helper()
 	for range 10 {
 		s.asked()
@@ -178,7 +178,7 @@ func (s *site) settle(t *testing.T, b *render.Bundle) Outcome {
 }
 
 // catchUp waits until all views have seen what happened on the cluster.
-func (s *site) catchUp(t *testing.T) {
+func (s *clusterFixture) catchUp(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -191,7 +191,7 @@ func (s *site) catchUp(t *testing.T) {
 	}
 }
 
-func (s *site) behind() bool {
+func (s *clusterFixture) behind() bool {
 	views := s.cluster.StartedViews()
 	s.apiServer.mu.Lock()
 	defer s.apiServer.mu.Unlock()

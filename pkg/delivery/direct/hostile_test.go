@@ -26,7 +26,7 @@ func TestHostileAnchor(t *testing.T) {
 		"something of a kind that is gone": {`{"group":"gone.dev","version":"v1","resource":"things","kind":"Thing","name":"x"}`, "secrets/team/theirs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			labelled := func(where, what string) render.Object {
 				o := rendered(t, where, what, nil)
 				o.SetLabels(map[string]string{api.ComponentLabel: string(api.Serving)})

@@ -20,29 +20,29 @@ import (
 func TestPaused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
-		happens func(t *testing.T, s *site)
+		happens func(t *testing.T, s *clusterFixture)
 		bundle  func(*render.Bundle)
 		pending bool
 	}{
-		"nothing happens": {"There is nothing to do.", func(*testing.T, *site) {}, func(*render.Bundle) {}, false},
-		"another version": {"It is not applied.", func(*testing.T, *site) {}, func(b *render.Bundle) { b.Version = "1.23.1" }, true},
-		"another spec":    {"It is not applied.", func(*testing.T, *site) {}, withOld(t), true},
+		"nothing happens": {"There is nothing to do.", func(*testing.T, *clusterFixture) {}, func(*render.Bundle) {}, false},
+		"another version": {"It is not applied.", func(*testing.T, *clusterFixture) {}, func(b *render.Bundle) { b.Version = "1.23.1" }, true},
+		"another spec":    {"It is not applied.", func(*testing.T, *clusterFixture) {}, withOld(t), true},
 		"an object that is not wanted": {
-			"It is not pruned.", func(*testing.T, *site) {}, without("Image"), true,
+			"It is not pruned.", func(*testing.T, *clusterFixture) {}, without("Image"), true,
 		},
 		"an edited ConfigMap": {
-			"It is not repaired.", func(_ *testing.T, s *site) {
+			"It is not repaired.", func(_ *testing.T, s *clusterFixture) {
 				s.edit("configmaps/knative-serving/config-network", func(*unstructured.Unstructured) {})
 			}, func(*render.Bundle) {}, true,
 		},
 		"a deleted Image": {
-			"It is not made again.", func(_ *testing.T, s *site) { s.lose("images/knative-serving/queue-proxy") }, func(*render.Bundle) {}, true,
+			"It is not made again.", func(_ *testing.T, s *clusterFixture) { s.lose("images/knative-serving/queue-proxy") }, func(*render.Bundle) {}, true,
 		},
 		"a deleted anchor": {
-			"It is not made again.", func(_ *testing.T, s *site) { s.lose(anchorPath) }, func(*render.Bundle) {}, true,
+			"It is not made again.", func(_ *testing.T, s *clusterFixture) { s.lose(anchorPath) }, func(*render.Bundle) {}, true,
 		},
 		"a refused object": {
-			"It is not tried again.", func(t *testing.T, s *site) {
+			"It is not tried again.", func(t *testing.T, s *clusterFixture) {
 				t.Helper()
 				s.disturb(refuses(errForbidden, "apply images/knative-serving/more"))
 				s.pass(t, bundleOf(t, withImage(t)))
@@ -51,7 +51,7 @@ func TestPaused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			s.settle(t, bundleOf(t))
 			tc.happens(t, s)
 			b := bundleOf(t, tc.bundle)
@@ -76,7 +76,7 @@ func TestPaused(t *testing.T) {
 }
 
 // pausedPass does a pass during a pause, which has to tell of the workload as long as it is recorded.
-func (s *site) pausedPass(t *testing.T, b *render.Bundle) Outcome {
+func (s *clusterFixture) pausedPass(t *testing.T, b *render.Bundle) Outcome {
 	t.Helper()
 	out, err := s.Sync(t.Context(), b, SyncOptions{Paused: true})
 	if err != nil {
@@ -99,7 +99,7 @@ func withImage(t *testing.T) func(*render.Bundle) {
 
 // TestPausedFirst holds that nothing is claimed during a pause, and that somebody else's installation is told all the same.
 func TestPausedFirst(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	if out, err := s.Sync(t.Context(), b, SyncOptions{Paused: true}); err != nil || !out.Pending {
 		t.Errorf("on a free cluster: %+v, %v", out, err)
 	}

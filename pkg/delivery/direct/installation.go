@@ -143,7 +143,7 @@ func (i *Installation) findAnchor(ctx context.Context, namespace string) (*inven
 	return i.store.Find(ctx)
 }
 
-// Sync changes the cluster to the bundle and returns what the pass observed. Sync makes no request when the cluster has the
+// Sync changes the cluster to the bundle and returns the observation of the pass. Sync makes no request when the cluster has the
 // bundle. After an *inventory.OwnershipError, *inventory.UnmanagedError or *ExistingNamespaceError, Sync has written nothing.
 // Other errors are a *clustercache.BlockedError, or mean that the cluster is unavailable. The Outcome has the objects that the
 // cluster refuses.
@@ -275,7 +275,7 @@ func (i *Installation) retryDelay(p *changePlan) time.Duration {
 		}
 	}
 	for _, id := range p.postponed {
-		waits = append(waits, max(i.repairs.remainingPause(id), time.Millisecond))
+		waits = append(waits, max(i.repairs.remainingInterval(id), time.Millisecond))
 	}
 	if len(waits) == 0 {
 		return 0

@@ -27,7 +27,7 @@ func (i *Installation) checkClusterFree(ctx context.Context, b *render.Bundle) e
 	}
 	if a != nil && a.Namespace != b.Namespace {
 		return &clustercache.BlockedError{Err: fmt.Errorf(
-			"cannot install in namespace %q of the cluster: it is installed in namespace %q, and stays there; set annotation %s back, or delete the resource and make it anew",
+			"cannot install in namespace %q of the cluster: the installation is in namespace %q, and stays there; set annotation %s back, or recreate the resource",
 			b.Namespace, a.Namespace, api.InstallNamespaceAnnotation)}
 	}
 	var found []unmanagedWorkload

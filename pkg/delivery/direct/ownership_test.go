@@ -16,13 +16,13 @@ import (
 )
 
 // other is an installation for another resource, through a connection of its own.
-func (s *site) other(name string) *Installation {
+func (s *clusterFixture) other(name string) *Installation {
 	c, _ := s.connect()
 	return NewInstallation(c, ownerNamed(name), s.clock)
 }
 
 // once runs something before the first request that begins with the words, and does nothing afterwards.
-func (s *site) once(words string, run func()) {
+func (s *clusterFixture) once(words string, run func()) {
 	s.disturb(func(request string) error {
 		if strings.HasPrefix(request, words) {
 			s.disturb(nil)
@@ -43,12 +43,12 @@ func TestClaimThroughTwoConnections(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		// meet lets the other one come in between, and returns what came of it.
-		meet  func(t *testing.T, s *site, other func() error)
+		meet  func(t *testing.T, s *clusterFixture, other func() error)
 		stays string
 	}{
 		"the other one installs before our anchor is made": {
 			"It was first, and its anchor was written since.",
-			func(t *testing.T, s *site, other func() error) {
+			func(t *testing.T, s *clusterFixture, other func() error) {
 				t.Helper()
 				s.once(createAnchor, func() {
 					if err := other(); err != nil {
@@ -59,7 +59,7 @@ func TestClaimThroughTwoConnections(t *testing.T) {
 		},
 		"the other one makes its anchor before ours, and stops": {
 			"It was first, and goes on when it is back.",
-			func(_ *testing.T, s *site, other func() error) {
+			func(_ *testing.T, s *clusterFixture, other func() error) {
 				s.once(createAnchor, func() {
 					s.disturb(stopAfter(createAnchor))
 					_ = other() // it crashes
@@ -69,7 +69,7 @@ func TestClaimThroughTwoConnections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			second := s.other("other")
 			tc.meet(t, s, func() error { return claim(t.Context(), second, b) })
 			err := claim(t.Context(), s.Installation, b)
@@ -106,7 +106,7 @@ func stopAfter(words string) func(string) error {
 
 // TestClaimFirst holds that the first one goes on, although the second one has made its anchor before the first one looked.
 func TestClaimFirst(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	second := s.other("other")
 	// The second one has found the cluster free, and makes its anchor only when the first one has made its own.
 	var err error
@@ -144,7 +144,7 @@ func TestClaimFirst(t *testing.T) {
 
 // TestClaimAtOnceThroughConnections holds that of many exactly one has the cluster, whatever the order of their requests.
 func TestClaimAtOnceThroughConnections(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	const many = 4
 	// All have found the cluster free before one of them makes an anchor.
 	arrived, all := make(chan struct{}, many), make(chan struct{})
@@ -182,7 +182,7 @@ func TestClaimAtOnceThroughConnections(t *testing.T) {
 
 // TestWithdrawRefused holds that nothing is written where the anchor cannot be taken back.
 func TestWithdrawRefused(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	second := s.other("other")
 	s.once(createAnchor, func() {
 		if err := claim(t.Context(), second, b); err != nil {

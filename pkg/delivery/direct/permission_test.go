@@ -45,7 +45,7 @@ func (p permissions) allows(request string) bool {
 
 // TestPermissionsAreEnough holds that an installation asks for nothing that it is not given. The real RBAC is in test/e2e.
 func TestPermissionsAreEnough(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	p := permissionsFor([]Need{{
 		Anchor: strings.TrimPrefix(anchorPath, "configmaps/knative-serving/"), Bundles: []*render.Bundle{b}, Foundation: true, UserResources: true,
 	}})

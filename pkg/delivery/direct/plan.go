@@ -116,7 +116,7 @@ func (i *Installation) needsApply(it *desiredObject, e *inventory.Item, seen clu
 		case unknownDrift:
 			return false
 		case driftGone, driftChanged:
-			if i.repairs.remainingPause(it.id) > 0 {
+			if i.repairs.remainingInterval(it.id) > 0 {
 				p.postponed = append(p.postponed, it.id)
 				return false
 			}

@@ -24,7 +24,7 @@ func withOld(t *testing.T) func(*render.Bundle) {
 
 // TestPruneRefused holds that a refused deletion is told, holds up nothing else, and is tried again after a while.
 func TestPruneRefused(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t, withOld(t)))
 	b := bundleOf(t, func(b *render.Bundle) {
 		b.Payload[2] = rendered(t, inConfigMaps, "ConfigMap knative-serving/config-network", nil)
@@ -65,7 +65,7 @@ func TestPruneRefused(t *testing.T) {
 
 // TestPruneWantedAgain holds that nothing is said of an object any more that is wanted again.
 func TestPruneWantedAgain(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t, withOld(t)))
 	s.disturb(refuses(errForbidden, "delete configmaps/"))
 	if out := s.pass(t, bundleOf(t)); len(out.Observation.Failed) != 2 {
@@ -78,7 +78,7 @@ func TestPruneWantedAgain(t *testing.T) {
 
 // TestPruneUnusable holds that a cluster which does not answer a deletion is an error, and no fault of an object.
 func TestPruneUnusable(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t, withOld(t)))
 	s.disturb(refuses(errBusy, "delete configmaps/"))
 	if _, err := s.Sync(t.Context(), bundleOf(t), SyncOptions{}); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "cannot delete ConfigMap knative-serving/old-") {
@@ -109,7 +109,7 @@ func TestRemoveRefused(t *testing.T) {
 		"the anchor": {"It is the last.", anchorRefused, "ConfigMap knative-serving/knativeserving-self-root-owner", []string{"root-owner"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			s.settle(t, b)
 			s.disturb(refuses(errForbidden, tc.refused))
 			s.removeRefused(t, tc.says)
@@ -132,7 +132,7 @@ func TestRemoveRefused(t *testing.T) {
 }
 
 // removeRefused removes, where the deletion of an object is refused.
-func (s *site) removeRefused(t *testing.T, object string) {
+func (s *clusterFixture) removeRefused(t *testing.T, object string) {
 	t.Helper()
 	waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
 	if err != nil || !strings.Contains(waiting, object+": its deletion was refused: ") || !strings.Contains(waiting, "forbidden") {
@@ -151,7 +151,7 @@ func contained(name string, words []string) bool {
 
 // TestRemoveUserResourcesRefused holds that one resource of a user that stays does not keep the others.
 func TestRemoveUserResourcesRefused(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	for _, name := range []string{"mine-a", "mine-b"} {
 		image := rendered(t, inImages, "Image team/"+name, nil)

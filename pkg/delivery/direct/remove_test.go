@@ -19,7 +19,7 @@ import (
 
 // TestRemoveBesideOtherOwner holds that a resource that came second takes nothing from the first one with it.
 func TestRemoveBesideOtherOwner(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	second := NewInstallation(s.cluster, ownerNamed("second"), s.clock)
 	var ownership *inventory.OwnershipError
@@ -42,7 +42,7 @@ func TestRemoveBesideOtherOwner(t *testing.T) {
 
 // TestOtherOwnerElsewhere holds that a component is installed once in a cluster, whatever the namespace.
 func TestOtherOwnerElsewhere(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	other := NewInstallation(s.cluster, inventory.Owner{Component: api.Serving, Hub: hubUID, Name: types.NamespacedName{Namespace: "team", Name: "self"}}, s.clock)
 	s.asked()
@@ -61,13 +61,13 @@ func TestOtherOwnerElsewhere(t *testing.T) {
 
 // TestMoved holds that another install namespace does not make a second installation, and that the first is removed.
 func TestMoved(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.asked()
 	moved := bundleOf(t, func(b *render.Bundle) { b.Namespace = "elsewhere" })
 	blocked := (*clustercache.BlockedError)(nil)
 	_, err := s.Sync(t.Context(), moved, SyncOptions{})
-	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), `it is installed in namespace "knative-serving"`) {
+	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), `the installation is in namespace "knative-serving"`) {
 		t.Errorf("got %v", err)
 	}
 	if asked := s.asked(); len(asked) > 0 {
@@ -83,11 +83,11 @@ func TestMoved(t *testing.T) {
 
 // TestRemoveKeepsNamespace holds that a Namespace that was there before never changes and stays, also when nobody's anchor says so.
 func TestRemoveKeepsNamespace(t *testing.T) {
-	for name, disturb := range map[string]func(*site){
-		"with its anchor": func(*site) {}, "without": func(s *site) { s.lose(anchorPath) },
+	for name, disturb := range map[string]func(*clusterFixture){
+		"with its anchor": func(*clusterFixture) {}, "without": func(s *clusterFixture) { s.lose(anchorPath) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed, "labels": map[string]any{"team": "platform"}},
 			}})
@@ -115,7 +115,7 @@ func TestRemoveKeepsNamespace(t *testing.T) {
 
 // TestCreatedNamespaceWithoutLabel holds that a Namespace of the add-on gets the label back, and that the removal deletes the Namespace.
 func TestCreatedNamespaceWithoutLabel(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.edit("namespaces/"+installed, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"team": "platform"}) })
 	s.restart()
@@ -133,7 +133,7 @@ func TestCreatedNamespaceWithoutLabel(t *testing.T) {
 
 // TestAdoptedNamespaceStays holds that a namespace with somebody else's anchor was there before.
 func TestAdoptedNamespaceStays(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
 	}})
@@ -161,11 +161,11 @@ func TestAdoptedNamespaceStays(t *testing.T) {
 // TestRemoveKeepsCRD holds that a CRD that was there before stays with what users have of its kind, whatever is asked for and
 // also without the anchor.
 func TestRemoveKeepsCRD(t *testing.T) { //nolint:gocognit // one story in two variants
-	for name, disturb := range map[string]func(*site){
-		"with its anchor": func(*site) {}, "without": func(s *site) { s.lose(anchorPath) },
+	for name, disturb := range map[string]func(*clusterFixture){
+		"with its anchor": func(*clusterFixture) {}, "without": func(s *clusterFixture) { s.lose(anchorPath) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			crd := b.Foundation[1].DeepCopy()
 			s.add(b.Foundation[1].Resource, crd)
 			s.settle(t, b)
@@ -197,7 +197,7 @@ func TestRemoveKeepsCRD(t *testing.T) { //nolint:gocognit // one story in two va
 // TestNewNamespace holds that a namespace that was there before is not entered where that is not permitted, and that nothing
 // is written then; one that the installation has made itself is no obstacle.
 func TestNewNamespace(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	there := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": installed},
 	}}
@@ -209,7 +209,7 @@ func TestNewNamespace(t *testing.T) {
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("something is written: %q", asked)
 	}
-	fresh := newSite(t)
+	fresh := newClusterFixture(t)
 	for range 2 {
 		if _, err := fresh.Sync(t.Context(), b, SyncOptions{NewNamespace: true}); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func renderedOtherwise(t *testing.T) func(*render.Bundle) {
 func inTurn(turn string) SyncOptions { return SyncOptions{Revision: "h1", InTurn: true, Turn: turn} }
 
 // settleWith passes with the options until nothing is written any more, and returns what was written.
-func (s *site) settleWith(t *testing.T, b *render.Bundle, options SyncOptions) (out Outcome, written []string) {
+func (s *clusterFixture) settleWith(t *testing.T, b *render.Bundle, options SyncOptions) (out Outcome, written []string) {
 	t.Helper()
 	for range 10 {
 		s.catchUp(t)
@@ -62,8 +62,8 @@ func (s *site) settleWith(t *testing.T, b *render.Bundle, options SyncOptions) (
 
 // TestRenderingWaits holds when another rendering waits for the turn of its cluster.
 func TestRenderingWaits(t *testing.T) {
-	annotate := func(key, value string) func(*site) {
-		return func(s *site) {
+	annotate := func(key, value string) func(*clusterFixture) {
+		return func(s *clusterFixture) {
 			s.edit(anchorPath, func(u *unstructured.Unstructured) {
 				annotations := u.GetAnnotations()
 				if annotations[key] = value; value == "" {
@@ -76,7 +76,7 @@ func TestRenderingWaits(t *testing.T) {
 	other := renderedOtherwise(t)
 	same := inTurn("")
 	for name, tc := range map[string]struct {
-		change  func(*site) // of the record
+		change  func(*clusterFixture) // of the record
 		bundle  func(*render.Bundle)
 		options SyncOptions
 		waits   bool
@@ -96,10 +96,10 @@ func TestRenderingWaits(t *testing.T) {
 		"an anchor without inputs":               {change: annotate(api.RenderingInputsAnnotation, ""), bundle: other, options: same, waits: true},
 		"an anchor without a rendering":          {change: annotate(api.DeliveredRenderingAnnotation, ""), bundle: other, options: same, waits: true},
 		"an anchor without the hash of the spec": {change: annotate(api.SpecHashAnnotation, ""), bundle: other, options: same},
-		"a lost anchor":                          {change: func(s *site) { s.lose(anchorPath) }, bundle: other, options: same},
+		"a lost anchor":                          {change: func(s *clusterFixture) { s.lose(anchorPath) }, bundle: other, options: same},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			s.settleWith(t, bundleOf(t, renderedAs(firstRendering)), same)
 			if tc.change != nil {
 				tc.change(s)
@@ -119,7 +119,7 @@ func TestRenderingWaits(t *testing.T) {
 
 // TestHeldInstallation holds what a pass tells of a cluster that waits: the record, and the state of the workloads by the anchor.
 func TestHeldInstallation(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settleWith(t, bundleOf(t, renderedAs(firstRendering)), inTurn(""))
 	out, _ := s.settleWith(t, bundleOf(t, renderedOtherwise(t), func(b *render.Bundle) { b.Version = "1.23.1" }), inTurn(""))
 	if out.Held == nil {
@@ -129,7 +129,7 @@ func TestHeldInstallation(t *testing.T) {
 	if out.Held.Installed != want || len(out.Held.Unrepaired) > 0 || out.Retry != 0 {
 		t.Errorf("held is %+v", out)
 	}
-	notReady := []string{"Deployment knative-serving/activator: 0 of 1 pods are updated", "Job knative-serving/migrate: it has not completed yet"}
+	notReady := []string{"Deployment knative-serving/activator: 0 of 1 pods are updated", "Job knative-serving/migrate: the Job has not completed yet"}
 	if diff := cmp.Diff(notReady, out.Held.Kept.NotReady()); diff != "" || out.Observation.Waiting != "" {
 		t.Errorf("waiting for %q, not ready (-want +got):\n%s", out.Observation.Waiting, diff)
 	}
@@ -150,18 +150,18 @@ func TestDriftOfHeldInstallation(t *testing.T) {
 		u.SetLabels(map[string]string{api.ComponentLabel: string(api.Serving), "x": "y"})
 	}
 	for name, tc := range map[string]struct {
-		happens    func(*site)
+		happens    func(*clusterFixture)
 		written    []string
 		unrepaired []string
 	}{
-		"an equal object was changed":                            {func(s *site) { s.edit(activatorPath, changed) }, []string{"apply " + activatorPath}, nil},
-		"an equal object is gone":                                {func(s *site) { s.lose(activatorPath) }, []string{"apply " + activatorPath, "update " + anchorPath}, nil},
-		"another object was changed":                             {func(s *site) { s.edit(networkPath, changed) }, nil, []string{"ConfigMap knative-serving/config-network was changed"}},
-		"another object is gone":                                 {func(s *site) { s.lose(networkPath) }, nil, []string{"ConfigMap knative-serving/config-network is gone"}},
-		"an object is gone that the new rendering does not have": {func(s *site) { s.lose("images/knative-serving/queue-proxy") }, nil, nil},
+		"an equal object was changed":                            {func(s *clusterFixture) { s.edit(activatorPath, changed) }, []string{"apply " + activatorPath}, nil},
+		"an equal object is gone":                                {func(s *clusterFixture) { s.lose(activatorPath) }, []string{"apply " + activatorPath, "update " + anchorPath}, nil},
+		"another object was changed":                             {func(s *clusterFixture) { s.edit(networkPath, changed) }, nil, []string{"ConfigMap knative-serving/config-network was changed"}},
+		"another object is gone":                                 {func(s *clusterFixture) { s.lose(networkPath) }, nil, []string{"ConfigMap knative-serving/config-network is gone"}},
+		"an object is gone that the new rendering does not have": {func(s *clusterFixture) { s.lose("images/knative-serving/queue-proxy") }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newClusterFixture(t)
 			s.settleWith(t, bundleOf(t, renderedAs(firstRendering)), inTurn(""))
 			tc.happens(s)
 			out, written := s.settleWith(t, bundleOf(t, renderedOtherwise(t)), inTurn(""))
@@ -184,7 +184,7 @@ func TestDriftOfHeldInstallation(t *testing.T) {
 
 // TestRefusedRepairOfHeldInstallation holds that a refused repair is reported, and tried again.
 func TestRefusedRepairOfHeldInstallation(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settleWith(t, bundleOf(t, renderedAs(firstRendering)), inTurn(""))
 	s.lose(activatorPath)
 	s.disturb(refuses(errForbidden, "apply "+activatorPath))
@@ -198,7 +198,7 @@ func TestRefusedRepairOfHeldInstallation(t *testing.T) {
 // TestIncompleteInstallation holds that an installation which was never complete does not wait, and that a waiting cluster names an
 // object that the cluster never got.
 func TestIncompleteInstallation(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	first := bundleOf(t, renderedAs(firstRendering))
 	s.disturb(refuses(errForbidden, "apply "+networkPath))
 	if _, err := s.Sync(t.Context(), first, inTurn("")); err != nil {
@@ -226,7 +226,7 @@ func TestIncompleteInstallation(t *testing.T) {
 
 // TestIncompleteDeliveryContinues holds that a manager continues the delivery of its own rendering.
 func TestIncompleteDeliveryContinues(t *testing.T) {
-	s, options := newSite(t), SyncOptions{Revision: "h2", InTurn: true}
+	s, options := newClusterFixture(t), SyncOptions{Revision: "h2", InTurn: true}
 	s.settleWith(t, bundleOf(t, renderedAs(firstRendering)), inTurn(""))
 	s.disturb(refuses(errForbidden, "apply "+networkPath))
 	s.catchUp(t)

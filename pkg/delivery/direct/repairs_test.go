@@ -9,14 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // TestRepairs holds the pauses between repairs, when a loop is reported, and when repairs are forgotten.
 func TestRepairs(t *testing.T) {
-	d := newDesk(t)
+	d := newPlanFixture(t)
 	id, other := d.of("ConfigMap").ID(), render.ObjectID{Kind: "Secret", Name: "x"}
-	if d.repairs.remainingPause(id) > 0 {
+	if d.repairs.remainingInterval(id) > 0 {
 		t.Error("the first repair waits")
 	}
 	for n, seconds := range []int{3, 6, 12, 24, 48, 96, 192, 240, 240} {
@@ -24,30 +25,30 @@ func TestRepairs(t *testing.T) {
 		if loop := d.repairs.recordRepair(id); loop != (n >= 4) {
 			t.Errorf("repair %d is one of a loop: %t", n+1, loop)
 		}
-		if wait := d.repairs.remainingPause(id); wait != want {
+		if wait := d.repairs.remainingInterval(id); wait != want {
 			t.Errorf("after repair %d the wait is %s, want %s", n+1, wait, want)
 		}
 		d.clock.SetTime(d.clock.Now().Add(want - 1))
-		if d.repairs.remainingPause(id) <= 0 {
+		if d.repairs.remainingInterval(id) <= 0 {
 			t.Errorf("repair %d comes too early", n+2)
 		}
 		d.clock.SetTime(d.clock.Now().Add(1))
-		if d.repairs.remainingPause(id) > 0 {
+		if d.repairs.remainingInterval(id) > 0 {
 			t.Errorf("repair %d waits too long", n+2)
 		}
 	}
-	if d.repairs.remainingPause(other) > 0 {
+	if d.repairs.remainingInterval(other) > 0 {
 		t.Error("another object waits")
 	}
-	d.clock.SetTime(d.clock.Now().Add(2 * longestPause))
-	if loop := d.repairs.recordRepair(id); loop || d.repairs.remainingPause(id) != firstPause {
-		t.Errorf("after a long rest the wait is %s", d.repairs.remainingPause(id))
+	d.clock.SetTime(d.clock.Now().Add(2 * delivery.LongestRepairInterval))
+	if loop := d.repairs.recordRepair(id); loop || d.repairs.remainingInterval(id) != delivery.FirstRepairInterval {
+		t.Errorf("after a long rest the wait is %s", d.repairs.remainingInterval(id))
 	}
 }
 
 // TestFailedRepairIsNoRepair holds that a failed write is not recorded as a repair.
 func TestFailedRepairIsNoRepair(t *testing.T) {
-	d := newDesk(t)
+	d := newPlanFixture(t)
 	d.lose("ConfigMap")
 	d.change("Deployment", func(s *clustercache.Object) { s.FieldsDigest = "theirs" })
 	p := d.planChanges(d.bundle, d.anchor, d.seen())
@@ -56,7 +57,7 @@ func TestFailedRepairIsNoRepair(t *testing.T) {
 	if diff := cmp.Diff([]string{"Deployment.apps knative-serving/activator was changed"}, texts); diff != "" || loop {
 		t.Errorf("a loop: %t (-want +got):\n%s", loop, diff)
 	}
-	if d.repairs.remainingPause(d.of("ConfigMap").ID()) > 0 {
+	if d.repairs.remainingInterval(d.of("ConfigMap").ID()) > 0 {
 		t.Error("what was not repaired waits")
 	}
 }

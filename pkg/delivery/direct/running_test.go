@@ -14,7 +14,7 @@ import (
 // TestRunningVersion holds that a version runs as soon as the workloads are rolled out and the Jobs complete, that the record
 // outlives the manager, and that the next version does not run before its Job.
 func TestRunningVersion(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.installs(t, render.Installed{Delivered: "1.23.0"})
 	s.edit("deployments/knative-serving/activator", func(u *unstructured.Unstructured) {
@@ -42,7 +42,7 @@ func TestRunningVersion(t *testing.T) {
 }
 
 // installs holds which versions the installation has.
-func (s *site) installs(t *testing.T, want render.Installed) {
+func (s *clusterFixture) installs(t *testing.T, want render.Installed) {
 	t.Helper()
 	if got, err := s.Installed(t.Context(), installed); got != want || err != nil {
 		t.Errorf("the versions are %+v (%v), want %+v", got, err, want)
@@ -51,7 +51,7 @@ func (s *site) installs(t *testing.T, want render.Installed) {
 
 // TestObserveInventory holds that the anchor alone tells what runs, also after a restart of the manager, and that nothing is written.
 func TestObserveInventory(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	if kept, err := s.ObserveInventory(t.Context(), installed); kept != nil || err != nil {
 		t.Errorf("nothing is installed, and the state is %+v (%v)", kept, err)
 	}
@@ -60,7 +60,7 @@ func TestObserveInventory(t *testing.T) {
 		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
 	})
 	s.catchUp(t)
-	s.observes(t, "Job knative-serving/migrate: it has not completed yet")
+	s.observes(t, "Job knative-serving/migrate: the Job has not completed yet")
 	s.edit("jobs/knative-serving/migrate", completed)
 	s.settle(t, b)
 	s.observes(t)
@@ -74,7 +74,7 @@ func TestObserveInventory(t *testing.T) {
 }
 
 // observes holds what is not ready by the inventory.
-func (s *site) observes(t *testing.T, want ...string) {
+func (s *clusterFixture) observes(t *testing.T, want ...string) {
 	t.Helper()
 	kept, err := s.ObserveInventory(t.Context(), installed)
 	if err != nil || kept == nil {
@@ -87,7 +87,7 @@ func (s *site) observes(t *testing.T, want ...string) {
 
 // TestRecordedRevision holds that the record of the delivered spec outlives the manager, and passes without a hash.
 func TestRecordedRevision(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	for _, hash := range []string{"h1", "", "h2"} {
 		if _, err := s.Sync(t.Context(), b, SyncOptions{Revision: hash}); err != nil {

@@ -21,9 +21,9 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
 
-// longestStop is the time after which a removal goes on although the cluster still counts pods. The pods of Knative's activator and gateway
+// longestStop is the time after which a removal continues although the cluster still counts pods. The pods of Knative's activator and gateway
 // need up to a minute, and a controller manager needs up to a minute after a restart of its API server. A cluster without a working
-// controller manager counts pods for ever.
+// controller manager never stops counting pods.
 const longestStop = 3 * time.Minute
 
 // stopWorkloads scales the workloads of the installation to zero, and names in waiting the workloads with pods. The pods end while

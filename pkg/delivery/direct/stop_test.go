@@ -17,12 +17,12 @@ import (
 const activator = "deployments/knative-serving/activator"
 
 // setPods makes the cluster count pods of the activator.
-func (s *site) setPods(t *testing.T, pods int64) {
+func (s *clusterFixture) setPods(t *testing.T, pods int64) {
 	t.Helper()
 	s.setCount(t, "replicas", pods)
 }
 
-func (s *site) setCount(t *testing.T, field string, pods int64) {
+func (s *clusterFixture) setCount(t *testing.T, field string, pods int64) {
 	t.Helper()
 	s.edit(activator, func(u *unstructured.Unstructured) {
 		if err := unstructured.SetNestedField(u.Object, pods, "status", field); err != nil {
@@ -34,7 +34,7 @@ func (s *site) setCount(t *testing.T, field string, pods int64) {
 // TestPodsEndBeforePermissions holds that a removal stops the workloads, and deletes neither workloads nor permissions while the
 // cluster counts pods.
 func TestPodsEndBeforePermissions(t *testing.T) {
-	s := newSite(t)
+	s := newClusterFixture(t)
 	s.settle(t, bundleOf(t))
 	s.setPods(t, 1)
 	s.asked()
@@ -77,14 +77,14 @@ func TestPodsEndBeforePermissions(t *testing.T) {
 // TestRemovalDespitePods holds that a removal goes on when the cluster never stops to count pods, when the cluster refuses to scale, and
 // when the workload belongs to another owner.
 func TestRemovalDespitePods(t *testing.T) {
-	remove := func(t *testing.T, s *site, want string) {
+	remove := func(t *testing.T, s *clusterFixture, want string) {
 		t.Helper()
 		if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed}); err != nil || waiting != want {
 			t.Errorf("waiting %q, %v", waiting, err)
 		}
 	}
 	t.Run("pods for ever", func(t *testing.T) {
-		s := newSite(t)
+		s := newClusterFixture(t)
 		s.settle(t, bundleOf(t))
 		s.setPods(t, 1)
 		remove(t, s, "waiting for the pods of these to end: Deployment.apps knative-serving/activator")
@@ -97,7 +97,7 @@ func TestRemovalDespitePods(t *testing.T) {
 		}
 	})
 	t.Run("a refused patch", func(t *testing.T) {
-		s := newSite(t)
+		s := newClusterFixture(t)
 		s.settle(t, bundleOf(t))
 		s.setPods(t, 1)
 		s.disturb(func(request string) error {
@@ -109,7 +109,7 @@ func TestRemovalDespitePods(t *testing.T) {
 		remove(t, s, "")
 	})
 	t.Run("another owner", func(t *testing.T) {
-		s := newSite(t)
+		s := newClusterFixture(t)
 		s.settle(t, bundleOf(t))
 		s.setPods(t, 1)
 		s.edit(activator, func(u *unstructured.Unstructured) { u.SetUID(types.UID("another")) })

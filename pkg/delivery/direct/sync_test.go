@@ -24,7 +24,7 @@ import (
 const anchorPath = "configmaps/knative-serving/knativeserving-self-root-owner"
 
 // recorded is what the anchor on the cluster says; nil when there is none.
-func (s *site) recorded(t *testing.T) inventory.Items {
+func (s *clusterFixture) recorded(t *testing.T) inventory.Items {
 	t.Helper()
 	m := s.find(anchorPath)
 	if m == nil {
@@ -39,7 +39,7 @@ func (s *site) recorded(t *testing.T) inventory.Items {
 }
 
 // unrecorded are the objects with our label that the anchor does not record.
-func (s *site) unrecorded(t *testing.T) []string {
+func (s *clusterFixture) unrecorded(t *testing.T) []string {
 	t.Helper()
 	records := map[string]bool{anchorPath: true, "namespaces/" + installed: true} // the namespace comes before the anchor
 	for _, e := range s.recorded(t) {
@@ -52,7 +52,7 @@ func (s *site) unrecorded(t *testing.T) []string {
 
 // TestSync holds what an installation comes to, in which order, and that it then rests.
 func TestSync(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	want := []string{
 		"create configmaps/knative-serving",                                                        // the anchor
 		"update " + anchorPath,                                                                     // everything that is to come
@@ -133,13 +133,13 @@ func TestCrashAtEveryRequest(t *testing.T) {
 		b.Payload[4] = rendered(t, inDeployments, "Deployment knative-serving/activator", nil)
 		b.Payload[7] = rendered(t, inImages, "Image knative-serving/queue-proxy", map[string]any{"spec": map[string]any{}})
 	})
-	sync := func(ctx context.Context, s *site) error {
+	sync := func(ctx context.Context, s *clusterFixture) error {
 		_, err := s.Sync(ctx, b, SyncOptions{})
 		return err
 	}
 	for name, tc := range map[string]struct {
 		before []*render.Bundle
-		step   func(context.Context, *site) error
+		step   func(context.Context, *clusterFixture) error
 		want   []string
 	}{
 		"install": {nil, sync, everything()},
@@ -159,9 +159,9 @@ func TestCrashAtEveryRequest(t *testing.T) {
 }
 
 // survives lets the manager end at the k-th write of a step, and the next one go on; it is false when there are fewer.
-func survives(t *testing.T, k int, before []*render.Bundle, step func(context.Context, *site) error, want []string) bool {
+func survives(t *testing.T, k int, before []*render.Bundle, step func(context.Context, *clusterFixture) error, want []string) bool {
 	t.Helper()
-	s := newSite(t)
+	s := newClusterFixture(t)
 	for _, b := range before {
 		s.settle(t, b)
 	}
@@ -180,7 +180,7 @@ func survives(t *testing.T, k int, before []*render.Bundle, step func(context.Co
 }
 
 // crashAt ends the manager instead of its k-th write; it is false when there are fewer.
-func (s *site) crashAt(t *testing.T, k int, step func(context.Context, *site) error) (crashed bool) {
+func (s *clusterFixture) crashAt(t *testing.T, k int, step func(context.Context, *clusterFixture) error) (crashed bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -211,7 +211,7 @@ func (s *site) crashAt(t *testing.T, k int, step func(context.Context, *site) er
 }
 
 // finish goes on until nothing is written any more.
-func (s *site) finish(t *testing.T, step func(context.Context, *site) error) {
+func (s *clusterFixture) finish(t *testing.T, step func(context.Context, *clusterFixture) error) {
 	t.Helper()
 	for range 10 {
 		s.asked()
@@ -230,19 +230,19 @@ func (s *site) finish(t *testing.T, step func(context.Context, *site) error) {
 func TestRepair(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
-		disturb func(*site)
+		disturb func(*clusterFixture)
 		want    []string
 	}{
-		"a change":             {"It is undone.", func(s *site) { s.edit("deployments/knative-serving/activator", scaled) }, []string{"Deployment.apps knative-serving/activator was changed"}},
-		"a deletion":           {"It comes again.", func(s *site) { s.lose("clusterrolebindings/controller") }, []string{"ClusterRoleBinding.rbac.authorization.k8s.io controller is gone"}},
-		"a filled Secret":      {"The cluster fills it.", func(s *site) { s.edit("secrets/knative-serving/certs", filled) }, nil},
-		"a lost Secret":        {"It comes again.", func(s *site) { s.lose("secrets/knative-serving/certs") }, []string{"Secret knative-serving/certs is gone"}},
-		"a Job that goes on":   {"Its status is not ours.", func(s *site) { s.edit("jobs/knative-serving/migrate", completed) }, nil},
-		"a lost anchor":        {"It comes again.", func(s *site) { s.lose(anchorPath) }, nil},
-		"a Job that went away": {"It has not completed.", func(s *site) { s.lose("jobs/knative-serving/migrate") }, []string{"Job.batch knative-serving/migrate is gone"}},
+		"a change":             {"It is undone.", func(s *clusterFixture) { s.edit("deployments/knative-serving/activator", scaled) }, []string{"Deployment.apps knative-serving/activator was changed"}},
+		"a deletion":           {"It comes again.", func(s *clusterFixture) { s.lose("clusterrolebindings/controller") }, []string{"ClusterRoleBinding.rbac.authorization.k8s.io controller is gone"}},
+		"a filled Secret":      {"The cluster fills it.", func(s *clusterFixture) { s.edit("secrets/knative-serving/certs", filled) }, nil},
+		"a lost Secret":        {"It comes again.", func(s *clusterFixture) { s.lose("secrets/knative-serving/certs") }, []string{"Secret knative-serving/certs is gone"}},
+		"a Job that goes on":   {"Its status is not ours.", func(s *clusterFixture) { s.edit("jobs/knative-serving/migrate", completed) }, nil},
+		"a lost anchor":        {"It comes again.", func(s *clusterFixture) { s.lose(anchorPath) }, nil},
+		"a Job that went away": {"It has not completed.", func(s *clusterFixture) { s.lose("jobs/knative-serving/migrate") }, []string{"Job.batch knative-serving/migrate is gone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			s.settle(t, b)
 			s.catchUp(t)
 			tc.disturb(s)
@@ -267,7 +267,7 @@ func completed(u *unstructured.Unstructured) {
 
 // TestRepairAfterRestore holds that what a backup has brought back is seen, although its versions were left behind long ago.
 func TestRepairAfterRestore(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	for id := range s.writtenVersions {
 		s.writtenVersions[id] = "1000000"
@@ -285,7 +285,7 @@ func TestRepairAfterRestore(t *testing.T) {
 
 // TestFinishedJob holds that a Job that has completed may go, also for a manager that remembers nothing.
 func TestFinishedJob(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.edit("jobs/knative-serving/migrate", completed)
 	s.settle(t, b)

@@ -20,25 +20,27 @@ import (
 func TestUnblock(t *testing.T) {
 	const mute = `Internal error occurred: failed calling webhook "config.webhook.serving.knative.dev": connection refused`
 	old := webhookTimeout + time.Second
-	lost := func(d *desk) { d.lose("ConfigMap"); d.lose("ValidatingWebhookConfiguration") }
+	lost := func(d *planFixture) { d.lose("ConfigMap"); d.lose("ValidatingWebhookConfiguration") }
 	for name, tc := range map[string]struct {
 		reason  string
 		cause   string
 		since   time.Duration
-		prepare func(*desk)
+		prepare func(*planFixture)
 		unblock bool
 	}{
-		"a lost ConfigMap":       {"Nobody can answer without it.", mute, old, func(d *desk) { d.lose("ConfigMap") }, true},
-		"a new ConfigMap":        {"It is the same.", mute, old, func(d *desk) { d.forget(d.of("ConfigMap")) }, true},
-		"only just":              {"They may be starting.", mute, webhookTimeout - time.Second, func(d *desk) { d.lose("ConfigMap") }, false},
-		"a changed ConfigMap":    {"They can start with it.", mute, old, func(d *desk) { d.change("ConfigMap", func(s *clustercache.Object) { s.FieldsDigest = "theirs" }) }, false},
-		"another one's webhook":  {"It is not ours to take away.", `failed calling webhook "policy.example.com": refused`, old, func(d *desk) { d.lose("ConfigMap") }, false},
-		"a webhook's denial":     {"It has answered.", `admission webhook "config.webhook.serving.knative.dev" denied the request: no`, old, func(d *desk) { d.lose("ConfigMap") }, false},
-		"a denial that mimics":   {"The name is not in the words.", `denied the request: failed calling webhook config.webhook.serving.knative.dev`, old, func(d *desk) { d.lose("ConfigMap") }, false},
+		"a lost ConfigMap": {"Nobody can answer without it.", mute, old, func(d *planFixture) { d.lose("ConfigMap") }, true},
+		"a new ConfigMap":  {"It is the same.", mute, old, func(d *planFixture) { d.forget(d.of("ConfigMap")) }, true},
+		"only just":        {"They may be starting.", mute, webhookTimeout - time.Second, func(d *planFixture) { d.lose("ConfigMap") }, false},
+		"a changed ConfigMap": {"They can start with it.", mute, old, func(d *planFixture) {
+			d.change("ConfigMap", func(s *clustercache.Object) { s.FieldsDigest = "theirs" })
+		}, false},
+		"another one's webhook":  {"It is not ours to take away.", `failed calling webhook "policy.example.com": refused`, old, func(d *planFixture) { d.lose("ConfigMap") }, false},
+		"a webhook's denial":     {"It has answered.", `admission webhook "config.webhook.serving.knative.dev" denied the request: no`, old, func(d *planFixture) { d.lose("ConfigMap") }, false},
+		"a denial that mimics":   {"The name is not in the words.", `denied the request: failed calling webhook config.webhook.serving.knative.dev`, old, func(d *planFixture) { d.lose("ConfigMap") }, false},
 		"webhooks are gone, too": {"What is recorded may come back.", mute, old, lost, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newPlanFixture(t)
 			tc.prepare(d)
 			d.failed("ConfigMap", tc.cause, tc.since, 0)
 			got := d.planned()
@@ -57,7 +59,7 @@ func TestUnblock(t *testing.T) {
 
 // TestUnblockOnCluster lets the webhook configuration go and come again on a cluster that is blocked.
 func TestUnblockOnCluster(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	mute := refuses(errMute(), "apply configmaps/knative-serving/config-network")
 	s.disturb(func(request string) error {
@@ -102,7 +104,7 @@ func TestUnblockNamespace(t *testing.T) {
 		"the cluster refuses the anchor": {errForbidden, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t)
+			s, b := newClusterFixture(t), bundleOf(t)
 			s.settle(t, b)
 			s.lose(anchorPath)
 			s.restart()

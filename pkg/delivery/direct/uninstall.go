@@ -118,7 +118,7 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory.Ite
 	if options.UserResources {
 		return "waiting for resources of users to be gone: " + text + refused, nil
 	}
-	return fmt.Sprintf("nothing is removed as long as there are resources of users: %s; delete them, or set annotation %s to %q to have them deleted, or take it away to keep CRDs and Namespace",
+	return fmt.Sprintf("nothing is removed as long as the cluster has resources of users: %s; delete the resources, or set annotation %s to %q to delete the resources too, or remove the annotation to keep CRDs and Namespace",
 		text, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources), nil
 }
 

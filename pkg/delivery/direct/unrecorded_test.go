@@ -27,7 +27,7 @@ func TestPruneUnrecorded(t *testing.T) {
 		"an object of the bundle": {"The bundle has the object.", "ConfigMap", func(s *clustercache.Object) { s.Name = "config-network" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newPlanFixture(t)
 			id := d.of(tc.kind).ID()
 			id.Name = "unrecorded"
 			s := d.cachedObject(id)

@@ -34,7 +34,7 @@ func verified(t *testing.T, rendering string, keep bool) func(*render.Bundle) {
 }
 
 // runWorkloads reports that all workloads run, and that all Jobs have completed.
-func (s *site) runWorkloads() {
+func (s *clusterFixture) runWorkloads() {
 	s.edit(activatorPath, func(u *unstructured.Unstructured) {
 		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
 	})
@@ -42,7 +42,7 @@ func (s *site) runWorkloads() {
 }
 
 // reportService sets the status of the Service as Knative does.
-func (s *site) reportService(ready, reason string) {
+func (s *clusterFixture) reportService(ready, reason string) {
 	s.edit(servicePath, func(u *unstructured.Unstructured) {
 		u.SetGeneration(3)
 		u.Object["status"] = map[string]any{"observedGeneration": int64(3), "conditions": []any{
@@ -53,7 +53,7 @@ func (s *site) reportService(ready, reason string) {
 }
 
 // verifiedRendering returns the record of the anchor.
-func (s *site) verifiedRendering() string {
+func (s *clusterFixture) verifiedRendering() string {
 	return s.find(anchorPath).GetAnnotations()[api.VerifiedRenderingAnnotation]
 }
 
@@ -71,7 +71,7 @@ func expectReason(t *testing.T, out Outcome, want string) {
 // TestVerification holds the steps of a verification, and that a finished verification leaves no object and makes no request, also after
 // a restart of the manager.
 func TestVerification(t *testing.T) {
-	s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))
 	expectReason(t, s.settle(t, b), api.ReasonDelivering)
 	if s.find(servicePath) != nil {
 		t.Fatal("the Service is there before the workloads run")
@@ -103,7 +103,7 @@ func TestVerification(t *testing.T) {
 
 // TestVerificationAsksForAPass holds that a pass asks for the next one when the next step needs no event of the cluster.
 func TestVerificationAsksForAPass(t *testing.T) {
-	s, b := newSite(t), bundleOf(t)
+	s, b := newClusterFixture(t), bundleOf(t)
 	s.settle(t, b)
 	s.runWorkloads()
 	s.settle(t, b)
@@ -129,7 +129,7 @@ func TestNextVerification(t *testing.T) {
 		"a Service that is kept":    {keep: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t, verified(t, firstRendering, tc.keep))
+			s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, tc.keep))
 			s.settle(t, b)
 			s.runWorkloads()
 			s.settle(t, b)
@@ -164,7 +164,7 @@ func TestNextVerification(t *testing.T) {
 
 // TestRefusedVerification holds that the cluster's refusal of the Service is a failed verification, and no failed installation.
 func TestRefusedVerification(t *testing.T) {
-	s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))
 	s.settle(t, b)
 	s.runWorkloads()
 	s.disturb(func(request string) error {
@@ -185,7 +185,7 @@ func TestRefusedVerification(t *testing.T) {
 
 // TestPausedVerification holds that a pause starts no verification.
 func TestPausedVerification(t *testing.T) {
-	s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))
 	s.settle(t, b)
 	s.runWorkloads()
 	s.catchUp(t)
@@ -206,7 +206,7 @@ func TestPausedVerification(t *testing.T) {
 
 // TestVerificationWithoutRequest holds that a Service goes when the request for the verification goes.
 func TestVerificationWithoutRequest(t *testing.T) {
-	s, b := newSite(t), bundleOf(t, verified(t, firstRendering, true))
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, true))
 	s.settle(t, b)
 	s.runWorkloads()
 	s.settle(t, b)
@@ -220,14 +220,14 @@ func TestVerificationWithoutRequest(t *testing.T) {
 // and continues where Knative's controllers do not run.
 func TestVerificationLeavesFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
-		end   func(*site)
+		end   func(*clusterFixture)
 		again bool
 	}{
-		"Knative's controllers run":        {end: func(s *site) { s.lose(servicePath) }},
-		"Knative's controllers do not run": {end: func(s *site) { s.clock.SetTime(s.clock.Now().Add(longestStop)) }, again: true},
+		"Knative's controllers run":        {end: func(s *clusterFixture) { s.lose(servicePath) }},
+		"Knative's controllers do not run": {end: func(s *clusterFixture) { s.clock.SetTime(s.clock.Now().Add(longestStop)) }, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
+			s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))
 			s.settle(t, b)
 			s.runWorkloads()
 			s.settle(t, b)
@@ -265,7 +265,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 // TestGrantForVerification holds that a verification asks only for permissions that it is given, and that an installation without a
 // verification has no such permission.
 func TestGrantForVerification(t *testing.T) {
-	s, b := newSite(t), bundleOf(t, verified(t, firstRendering, false))
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))
 	p := permissionsFor([]Need{{Anchor: strings.TrimPrefix(anchorPath, "configmaps/knative-serving/"), Bundles: []*render.Bundle{b}}})
 	var refused []string
 	s.disturb(func(request string) error {

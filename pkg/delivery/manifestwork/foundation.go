@@ -133,7 +133,7 @@ func sameJSON(a, b []byte) bool {
 func Applied(work *workv1.ManifestWork) (applied bool, why string) {
 	c := apimeta.FindStatusCondition(work.Status.Conditions, workv1.WorkApplied)
 	if c == nil || c.ObservedGeneration != work.Generation {
-		return false, "the work agent has not applied it yet"
+		return false, "the work agent has not applied the work yet"
 	}
 	if c.Status == metav1.ConditionTrue {
 		return true, ""

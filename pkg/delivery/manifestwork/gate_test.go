@@ -13,8 +13,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/render"
-	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 // TestGate holds the two states of a gate: OCM waits for a labelled gate, whose ConfigMap does not exist, and a gate at rest is Available.
@@ -86,125 +84,6 @@ func TestDelivered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Delivered(tc.payloads)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestRuns(t *testing.T) {
-	rolledOut := map[string]int64{
-		generationValue: 2, observedValue: 2, desiredValue: 1, totalValue: 1, updatedValue: 1, availableValue: 1,
-	}
-	stuck := map[string]int64{
-		generationValue: 2, observedValue: 2, desiredValue: 1, totalValue: 2, updatedValue: 1, availableValue: 1,
-	}
-	complete := workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Job", Namespace: ns, Name: "cleanup"},
-		Conditions:   []metav1.Condition{{Type: jobFinishedCondition, Status: metav1.ConditionTrue}},
-	}
-	for name, tc := range map[string]struct {
-		reason  string
-		payload func(b *render.Bundle) []workv1.ManifestCondition
-		want    bool
-	}{
-		"everything runs": {
-			reason: "There is nothing more to wait for.", want: true,
-			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete, looked(b)}
-			},
-		},
-		"old pods serve": {
-			reason: "The Deployment is Available, and its new pods are not.",
-			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", stuck), complete, looked(b)}
-			},
-		},
-		"the Job is running": {
-			reason: "It may fail.",
-			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), looked(b)}
-			},
-		},
-		"an object was refused": {
-			reason: "The cluster does not have what it should.",
-			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete, looked(b), notApplied("ConfigMap", ns, "config", "denied")}
-			},
-		},
-		"what was there before ran": {
-			reason: "The agent has not looked since it has applied the bundle.",
-			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", rolledOut), complete}
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := bundle(t)
-			b.Workloads = []workload.Expected{{Kind: "Deployment", Namespace: ns, Name: "webhook"}}
-			b.Jobs = []workload.JobRef{{Namespace: ns, Name: "cleanup"}}
-			d := deliver(t, b)
-			report(d.payloads[0], tc.payload(b)...)
-			if got := Runs(b, d.foundation, d.payloads); got != tc.want {
-				t.Errorf("%s Runs is %v, want %v", tc.reason, got, tc.want)
-			}
-		})
-	}
-}
-
-func TestHealth(t *testing.T) {
-	running := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1, availableValue: 1}
-	starting := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1}
-	lost := workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Namespace: ns, Name: "config"}, Conditions: []metav1.Condition{gone},
-	}
-	removedJob := workv1.ManifestCondition{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "Job", Namespace: ns, Name: "cleanup"}, Conditions: []metav1.Condition{gone},
-	}
-	for name, tc := range map[string]struct {
-		reason  string
-		payload func(b *render.Bundle) []workv1.ManifestCondition
-		want    []string
-		unseen  bool
-	}{
-		"runs": {
-			reason: "There is nothing to say.",
-			payload: func(b *render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", running), looked(b)}
-			},
-		},
-		"a Job was removed": {
-			reason: "It goes when it has finished.",
-			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", running), removedJob}
-			},
-		},
-		"pods are starting": {
-			reason: "The message names what is waited for.",
-			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", starting)}
-			},
-			want: []string{"Deployment " + ns + "/webhook: 0 of 1 pods are available"},
-		},
-		"a ConfigMap is gone": {
-			reason: "Knative does not work without its objects.",
-			payload: func(*render.Bundle) []workv1.ManifestCondition {
-				return []workv1.ManifestCondition{deploymentStatus("webhook", running), lost}
-			},
-			want: []string{"ConfigMap " + ns + "/config: it is gone"},
-		},
-		"nothing is reported": {
-			reason: "It is not known to be bad.", payload: func(*render.Bundle) []workv1.ManifestCondition { return nil },
-			want: []string{"Deployment " + ns + "/webhook: not seen yet"}, unseen: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := bundle(t)
-			b.Workloads = []workload.Expected{{Kind: "Deployment", Namespace: ns, Name: "webhook"}}
-			d := deliver(t, b)
-			report(d.payloads[0], tc.payload(b)...)
-			got, ok := Health(b.Workloads, d.payloads)
-			if diff := cmp.Diff(tc.want, got); diff != "" || ok == tc.unseen {
-				t.Errorf("%s Something was seen: %v (-want +got):\n%s", tc.reason, ok, diff)
 			}
 		})
 	}

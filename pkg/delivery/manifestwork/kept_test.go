@@ -47,7 +47,7 @@ func TestObserveKept(t *testing.T) {
 		t.Errorf("workloads (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
-		"Deployment " + ns + "/activator: not seen yet", "Deployment " + ns + "/webhook: 1 of 2 pods are available", "Job " + ns + "/migration: it has not completed yet",
+		"Deployment " + ns + "/activator: not seen yet", "Deployment " + ns + "/webhook: 1 of 2 pods are available", "Job " + ns + "/migration: the Job has not completed yet",
 	}, kept.NotReady()); diff != "" {
 		t.Errorf("not ready (-want +got):\n%s", diff)
 	}
@@ -82,7 +82,7 @@ func TestRefusedIsNotGone(t *testing.T) {
 	workloads := []workload.Expected{{Kind: "Deployment", Namespace: ns, Name: "webhook"}}
 	wrong, _ := Health(workloads, []*workv1.ManifestWork{w})
 	if diff := cmp.Diff([]string{
-		"ClusterRole admin was not applied: denied by policy", "ClusterRole view: it is gone", "Deployment " + ns + "/webhook was not applied: denied by policy",
+		"ClusterRole admin was not applied: denied by policy", "ClusterRole view: the object is gone", "Deployment " + ns + "/webhook was not applied: denied by policy",
 	}, wrong); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

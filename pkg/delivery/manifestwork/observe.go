@@ -3,8 +3,6 @@
 package manifestwork
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,7 +51,7 @@ func waitingFor(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*w
 		if why := FoundBy(foundation).Waiting; why != "" {
 			return why
 		}
-		return fmt.Sprintf("waiting for ManifestWork %q to tell whether the cluster has %s already", name, b.Component)
+		return fmt.Sprintf("waiting for ManifestWork %q to report whether the cluster has %s", name, b.Component)
 	case foundation.Annotations[api.DigestAnnotation] != b.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated", name)
 	}
@@ -73,47 +71,9 @@ func waitingFor(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*w
 		}
 	}
 	if !observedAfterApply(payloads, b) {
-		return "waiting for the work agent to report on what it has applied"
+		return "waiting for the work agent to report on the applied objects"
 	}
 	return ""
-}
-
-// MatchBundle reports whether the payloads together are exactly the payload of the bundle.
-func MatchBundle(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	missing := make(map[string]struct{}, len(b.Payload)+1)
-	missing[string(encodeJSON(bundleMark(b)))] = struct{}{}
-	for o := range payloadObjects(b, foundation) {
-		missing[string(o.JSON)] = struct{}{}
-	}
-	for _, p := range payloads {
-		for _, m := range p.Spec.Workload.Manifests {
-			text, ok := findCanonical(missing, m.Raw)
-			if !ok {
-				return false
-			}
-			delete(missing, text)
-		}
-	}
-	return len(missing) == 0
-}
-
-// findCanonical finds a manifest among texts of canonical JSON, the form in which the hub usually stores manifests.
-func findCanonical(texts map[string]struct{}, raw []byte) (text string, ok bool) {
-	if _, ok := texts[string(raw)]; ok {
-		return string(raw), true
-	}
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // a float64 cannot hold every integer
-	if decoder.Decode(&value) != nil {
-		return "", false
-	}
-	canonical, err := json.Marshal(value)
-	if err != nil {
-		return "", false
-	}
-	_, ok = texts[string(canonical)]
-	return string(canonical), ok
 }
 
 func listFailures(w *workv1.ManifestWork) []delivery.Failure {

@@ -122,11 +122,11 @@ func TestWaiting(t *testing.T) {
 		},
 		"a foundation that the agent has not seen": {
 			reason: "The payload follows it.", change: func(d *delivered) { d.foundation.Status.Conditions = nil },
-			want: carriesCRDs + ": the work agent has not applied it yet",
+			want: carriesCRDs + ": the work agent has not applied the work yet",
 		},
 		"a foundation that the agent has seen before": {
 			reason: "What it says is of an older generation.", change: func(d *delivered) { older(d.foundation, workv1.WorkApplied) },
-			want: carriesCRDs + ": the work agent has not applied it yet",
+			want: carriesCRDs + ": the work agent has not applied the work yet",
 		},
 		"a foundation that failed": {
 			reason: "The cause is what users need.",
@@ -160,12 +160,12 @@ func TestWaiting(t *testing.T) {
 		"a payload of which the agent has reported what was there before": {
 			reason: "It looks before it applies, too.",
 			change: func(d *delivered) { report(d.payloads[0]) },
-			want:   "waiting for the work agent to report on what it has applied",
+			want:   "waiting for the work agent to report on the applied objects",
 		},
 		"a payload after another, of which the agent has reported what was there before": {
 			reason: "What is said of the mark is of another bundle.",
 			change: func(d *delivered) { other := *d.bundle; other.Digest = "d0"; report(d.payloads[0], looked(&other)) },
-			want:   "waiting for the work agent to report on what it has applied",
+			want:   "waiting for the work agent to report on the applied objects",
 		},
 		"a payload that failed": {
 			reason: "The agent has tried, and has looked: there is nothing to wait for.",

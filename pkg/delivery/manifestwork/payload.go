@@ -3,6 +3,8 @@
 package manifestwork
 
 import (
+	"bytes"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -80,4 +82,42 @@ func RemovedJobs(payload *workv1.ManifestWork) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// MatchBundle reports whether the payloads together are exactly the payload of the bundle.
+func MatchBundle(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+	missing := make(map[string]struct{}, len(b.Payload)+1)
+	missing[string(encodeJSON(bundleMark(b)))] = struct{}{}
+	for o := range payloadObjects(b, foundation) {
+		missing[string(o.JSON)] = struct{}{}
+	}
+	for _, p := range payloads {
+		for _, m := range p.Spec.Workload.Manifests {
+			text, ok := findCanonical(missing, m.Raw)
+			if !ok {
+				return false
+			}
+			delete(missing, text)
+		}
+	}
+	return len(missing) == 0
+}
+
+// findCanonical finds a manifest among texts of canonical JSON, the form in which the hub usually stores manifests.
+func findCanonical(texts map[string]struct{}, raw []byte) (text string, ok bool) {
+	if _, ok := texts[string(raw)]; ok {
+		return string(raw), true
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber() // a float64 cannot hold every integer
+	if decoder.Decode(&value) != nil {
+		return "", false
+	}
+	canonical, err := json.Marshal(value)
+	if err != nil {
+		return "", false
+	}
+	_, ok = texts[string(canonical)]
+	return string(canonical), ok
 }

@@ -52,7 +52,7 @@ func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
 	for _, o := range probedObjects(b) {
 		raw, err := json.Marshal(o)
 		if err != nil {
-			return spec, fmt.Errorf("cannot encode what a probe for %s looks at: %w", b.Component, err)
+			return spec, fmt.Errorf("cannot encode the objects of a probe for %s: %w", b.Component, err)
 		}
 		spec.Workload.Manifests = append(spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
@@ -197,13 +197,13 @@ func (f *Found) OtherNamespace(installNamespace string) string {
 
 // FoundBy reads the result of a probe.
 func FoundBy(probe *workv1.ManifestWork) Found {
-	const look = "waiting for the work agent to report what the cluster has"
+	const awaited = "waiting for the work agent to report the objects of the cluster"
 	if applied, why := Applied(probe); !applied {
-		return Found{Waiting: look + ": " + why}
+		return Found{Waiting: awaited + ": " + why}
 	}
 	reported := probe.Status.ResourceStatus.Manifests
 	if !observedBy(probe, workv1.WorkAvailable) || len(reported) != len(probe.Spec.Workload.Manifests) {
-		return Found{Waiting: look}
+		return Found{Waiting: awaited}
 	}
 	var f Found
 	for _, m := range reported {
@@ -211,7 +211,7 @@ func FoundBy(probe *workv1.ManifestWork) Found {
 			continue
 		}
 		if c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable); c == nil || c.Status != metav1.ConditionTrue {
-			return Found{Waiting: look + ": it cannot read " + objectName(m.ResourceMeta)}
+			return Found{Waiting: awaited + ": the agent cannot read " + objectName(m.ResourceMeta)}
 		}
 		f.addManifest(m)
 	}

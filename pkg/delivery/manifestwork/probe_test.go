@@ -228,14 +228,14 @@ func TestFoundBy(t *testing.T) {
 		},
 		"unreadable": {
 			reason: "It is not known.", probe: unread,
-			want: Found{Waiting: "waiting for the work agent to report what the cluster has: it cannot read Deployment " + ns + "/x"},
+			want: Found{Waiting: "waiting for the work agent to report the objects of the cluster: the agent cannot read Deployment " + ns + "/x"},
 		},
 		"of another generation": {
 			reason: "The agent has not looked since.", probe: old,
-			want: Found{Waiting: "waiting for the work agent to report what the cluster has: the work agent has not applied it yet"},
+			want: Found{Waiting: "waiting for the work agent to report the objects of the cluster: the work agent has not applied the work yet"},
 		},
 		"before the agent has looked": {
-			reason: "It applies first.", probe: early, want: Found{Waiting: "waiting for the work agent to report what the cluster has"},
+			reason: "It applies first.", probe: early, want: Found{Waiting: "waiting for the work agent to report the objects of the cluster"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

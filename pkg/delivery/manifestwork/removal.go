@@ -81,7 +81,7 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 	return determineReclaim(payload), nil
 }
 
-// DescribeDeletion describes what the deletion of a work waits for. The work agent deletes all objects at once, waits as long as one
+// DescribeDeletion names the objects that the deletion of a work waits for. The work agent deletes all objects at once, waits as long as one
 // exists, and reports on the objects meanwhile.
 func DescribeDeletion(w *workv1.ManifestWork) string {
 	var left []string
@@ -106,7 +106,7 @@ func DescribeDeletion(w *workv1.ManifestWork) string {
 	return text
 }
 
-// holdsOthers reports whether only objects are left that wait for the objects in them.
+// holdsOthers reports whether the remaining objects are CustomResourceDefinitions and Namespaces, which wait for the objects that they hold.
 func holdsOthers(left []string) bool {
 	return !slices.ContainsFunc(left, func(name string) bool {
 		return !strings.HasPrefix(name, "CustomResourceDefinition ") && !strings.HasPrefix(name, "Namespace ")

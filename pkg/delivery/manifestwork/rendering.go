@@ -3,7 +3,6 @@
 package manifestwork
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 
@@ -19,9 +18,6 @@ import (
 // A new manager, or other release manifests, may render the same spec differently. The payload on the hub is the rendering that the
 // cluster has, and stays until the turn of the cluster. docs/design/0018-renderings.md has the reasons.
 
-// RenderingName names the rendering of a bundle.
-func RenderingName(b *render.Bundle) string { return b.RenderingName() }
-
 // DeliveredRendering names the rendering of the payloads; empty without a bundle's mark.
 func DeliveredRendering(c api.Component, payloads []*workv1.ManifestWork) string {
 	if mark := findMark(c, payloads); mark != nil {
@@ -30,34 +26,16 @@ func DeliveredRendering(c api.Component, payloads []*workv1.ManifestWork) string
 	return ""
 }
 
-// findMark returns the mark of the bundle in the payloads; nil without a mark. The mark is the last manifest of a payload, so that the
-// search begins at the end.
-func findMark(c api.Component, payloads []*workv1.ManifestWork) *unstructured.Unstructured {
-	prefix := []byte(markPrefix(c))
-	for _, p := range payloads {
-		for _, m := range slices.Backward(p.Spec.Workload.Manifests) {
-			if !bytes.Contains(m.Raw, prefix) {
-				continue
-			}
-			o := &unstructured.Unstructured{}
-			if o.UnmarshalJSON(m.Raw) == nil && isBundleMark(c, o) {
-				return o
-			}
-		}
-	}
-	return nil
-}
-
 // HasOtherRendering reports whether the payloads are of another bundle.
 func HasOtherRendering(b *render.Bundle, payloads []*workv1.ManifestWork) bool {
 	delivered := DeliveredRendering(b.Component, payloads)
-	return delivered != "" && delivered != RenderingName(b)
+	return delivered != "" && delivered != b.RenderingName()
 }
 
 // AwaitsTurn reports whether the payloads of the configurations are another rendering than the bundle, and the cluster did not have its
 // turn. A foundation of an older manager records no inputs: the inputs then count as unchanged.
 func AwaitsTurn(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*workv1.ManifestWork, configs map[string]string) bool {
-	if foundation == nil || foundation.DeletionTimestamp != nil || IsProbe(foundation) || foundation.Annotations[api.RenderingTurnAnnotation] == RenderingName(b) {
+	if foundation == nil || foundation.DeletionTimestamp != nil || IsProbe(foundation) || foundation.Annotations[api.RenderingTurnAnnotation] == b.RenderingName() {
 		return false
 	}
 	inputs := foundation.Annotations[api.RenderingInputsAnnotation]

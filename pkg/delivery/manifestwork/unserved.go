@@ -4,7 +4,6 @@ package manifestwork
 
 import (
 	"slices"
-	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,7 +12,6 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -89,8 +87,4 @@ func keyOf(o *unstructured.Unstructured) objectKey {
 
 func isOfKind(o runtime.Object, kinds []schema.GroupKind) bool {
 	return slices.Contains(kinds, o.GetObjectKind().GroupVersionKind().GroupKind())
-}
-
-func isBundleMark(c api.Component, o *unstructured.Unstructured) bool {
-	return o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), markPrefix(c))
 }

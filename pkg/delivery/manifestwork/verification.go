@@ -75,7 +75,7 @@ func RenderingToVerify(b *render.Bundle, payloads []*workv1.ManifestWork) string
 	if HasOtherRendering(b, payloads) {
 		return DeliveredRendering(b.Component, payloads)
 	}
-	return RenderingName(b)
+	return b.RenderingName()
 }
 
 // ObserveVerification returns the facts about the verification of the rendering in the works of a cluster; verification is nil when the work

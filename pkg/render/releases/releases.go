@@ -54,12 +54,6 @@ func ParseSum(line string) (Sum, error) {
 // Committed returns the sum in releases.sum.
 func Committed() (Sum, error) { return ParseSum(committed) }
 
-// Bundled reports whether the program was built with the archive.
-func Bundled() bool {
-	_, err := fs.Stat(embedded, ArchivePath)
-	return err == nil
-}
-
 // Unpack verifies the archive against the committed sum and writes the manifests below dir, which must exist and be empty.
 // Callers must not use dir after an error: the sum is known only at the end.
 func Unpack(dir string) (Sum, error) {

@@ -9,6 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
@@ -41,7 +46,7 @@ func reencoded(t *testing.T, raw []byte) []byte {
 	return out.Bytes()
 }
 
-func TestCarries(t *testing.T) {
+func TestMatchBundle(t *testing.T) {
 	job := ns + "/cleanup"
 	for name, tc := range map[string]struct {
 		reason   string
@@ -134,8 +139,42 @@ func TestCarries(t *testing.T) {
 			tc.change(t, d)
 			d.foundation.Annotations[api.FinishedJobsAnnotation] = strings.Join(tc.finished, ",")
 			if got := MatchBundle(d.payloads, b, d.foundation); got != tc.want {
-				t.Errorf("%s carries is %v, want %v", tc.reason, got, tc.want)
+				t.Errorf("%s MatchBundle is %v, want %v", tc.reason, got, tc.want)
 			}
 		})
+	}
+}
+
+func TestPayloadLeavesOutFinishedJobs(t *testing.T) {
+	b := bundle(t)
+	const marks = 1
+	recorded := func(jobs string) *workv1.ManifestWork {
+		f := installed()
+		f.Annotations = map[string]string{api.FinishedJobsAnnotation: jobs}
+		return f
+	}
+	if got := len(Payload(b, installed())) - marks; got != 2 {
+		t.Errorf("payload has %d objects, want all 2", got)
+	}
+	if got := len(Payload(b, recorded(ns+"/cleanup"))) - marks; got != 1 {
+		t.Errorf("payload has %d objects, want 1 without the finished Job", got)
+	}
+	if got := len(Payload(b, recorded(ns+"/config-leader-election"))) - marks; got != 2 {
+		t.Errorf("payload has %d objects: only Jobs may be left out", got)
+	}
+}
+
+func TestRemovedJobs(t *testing.T) {
+	complete := metav1.Condition{Type: jobFinishedCondition, Status: metav1.ConditionTrue}
+	job := func(name string, conditions ...metav1.Condition) workv1.ManifestCondition {
+		return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Kind: "Job", Namespace: ns, Name: name}, Conditions: conditions}
+	}
+	w := &workv1.ManifestWork{}
+	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		job("removed", complete, gone), job("a-removed", gone, complete),
+		job("finished", complete), job("never-there", gone), job("running"),
+	}
+	if diff := cmp.Diff([]string{ns + "/a-removed", ns + "/removed"}, RemovedJobs(w)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

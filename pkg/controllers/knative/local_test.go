@@ -20,7 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
-// TestLocalServes holds which resources are installed on the hub.
+// TestLocalInstallsDirectly holds which resources are installed on the hub.
 func TestLocalInstallsDirectly(t *testing.T) {
 	in := func(namespace string) func(*unstructured.Unstructured) {
 		return func(c *unstructured.Unstructured) { c.SetNamespace(namespace) }

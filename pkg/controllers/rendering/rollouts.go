@@ -112,8 +112,10 @@ func (g *gatherer) readPlacements() error {
 		if err != nil {
 			return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
 		}
-		of := placement{key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{},
-			related: &corev1.ObjectReference{APIVersion: clusterv1beta1.GroupVersion.String(), Kind: "Placement", Namespace: p.Namespace, Name: p.Name}}
+		of := placement{
+			key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{},
+			related: &corev1.ObjectReference{APIVersion: clusterv1beta1.GroupVersion.String(), Kind: "Placement", Namespace: p.Namespace, Name: p.Name},
+		}
 		for _, d := range decisions {
 			index, _ := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32) // OCM writes the label
 			for _, decided := range d.Status.Decisions {

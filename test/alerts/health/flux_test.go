@@ -50,6 +50,8 @@ func TestFluxHealth(t *testing.T) {
 		"an edit of a refused spec": {newResource(1, "False", "InvalidSpec"), status.InProgressStatus, status.InProgressStatus},
 		"a delivery":                {newResource(2, "Unknown", "Delivering"), status.InProgressStatus, status.InProgressStatus},
 		"a rollout of workloads":    {newResource(2, "False", "WorkloadsNotReady"), status.InProgressStatus, status.InProgressStatus},
+		"a verification":            {newResource(2, "False", "Verifying"), status.InProgressStatus, status.InProgressStatus},
+		"a paused fleet":            {newResource(2, "False", "Paused"), status.InProgressStatus, status.InProgressStatus},
 		"a fleet's rollout":         {newResource(2, "False", "Progressing"), status.InProgressStatus, status.InProgressStatus},
 		"a fleet's last cluster":    {newResource(2, "False", "ClustersNotReady"), status.InProgressStatus, status.InProgressStatus},
 		"a stopped rollout":         {newResource(2, "False", "MaxFailuresExceeded"), status.FailedStatus, status.InProgressStatus},

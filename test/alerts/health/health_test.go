@@ -114,6 +114,8 @@ func TestHealth(t *testing.T) {
 			of(2, `{type: Ready, status: "True", reason: Ready}, {type: SettingsEffective, status: "False", reason: CheckSettings, message: autoscalr}`),
 			"Healthy", "Ready; SettingsEffective: autoscalr",
 		},
+		"a verification":         {ready("False", "Verifying", "waits for Service"), "Progressing", "Verifying: waits for Service"},
+		"a paused fleet":         {ready("False", "Paused", "by a"), "Suspended", "Paused: by a"},
 		"a fleet's rollout":      {ready("False", "Progressing", "3 of 9 clusters"), "Progressing", "Progressing: 3 of 9 clusters"},
 		"a fleet's last cluster": {ready("False", "ClustersNotReady", "8 of 9"), "Progressing", "ClustersNotReady: 8 of 9"},
 		"a stopped rollout":      {ready("False", "MaxFailuresExceeded", "c1 failed"), "Degraded", "MaxFailuresExceeded: c1 failed"},

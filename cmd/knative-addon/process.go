@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -15,12 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/controllers"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/logging"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
@@ -112,6 +115,11 @@ func (f *processFlags) prepareRendering(logger logr.Logger, flags *renderFlags, 
 func (f *processFlags) createManager(config *rest.Config, lease string) (ctrl.Manager, error) {
 	f.lease = lease
 	options := f.managerOptions(lease)
+	if f.leaderElect {
+		l := &leadership{clock: clock.RealClock{}}
+		options.LeaderElectionConfig = l.observe(config)
+		options.BaseContext = func() context.Context { return reconciler.WithLeadership(context.Background(), l.leads) }
+	}
 	var err error
 	if options.Scheme, err = controllers.NewScheme(); err != nil {
 		return nil, err

@@ -20,10 +20,13 @@ const (
 	staleRetry = time.Second
 )
 
-// Wrap returns a reconciler that requeues stale writes of next and logs the passes of next. describe returns the Subject of a
+// Wrap returns a reconciler that requeues stale writes of next, logs the passes of next, and begins no pass while another process may lead. describe returns the Subject of a
 // request; the pass itself adds further fields with Describe.
 func Wrap(next reconcile.Reconciler, describe func(reconcile.Request) Subject) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		if !mayBegin(ctx) {
+			return reconcile.Result{RequeueAfter: leadershipRetry}, nil
+		}
 		start, subject := time.Now(), describe(request)
 		result, err := next.Reconcile(context.WithValue(ctx, subjectKey{}, &subject), request)
 		stale := EveryError(err, isStale)

@@ -92,3 +92,34 @@ func TestSubjects(t *testing.T) {
 	}
 	Describe(t.Context(), Subject{Cluster: "c1"}) // outside of a pass
 }
+
+// TestLeadership holds that a pass begins only while this process leads.
+func TestLeadership(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		leads  func() bool
+		want   int
+	}{
+		"without leader election": {reason: "Nobody else leads.", want: 1},
+		"while the process leads": {reason: "The caches are fresh.", leads: func() bool { return true }, want: 1},
+		"while another process may lead": {
+			reason: "The pass may follow when the process leads again.", leads: func() bool { return false },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if tc.leads != nil {
+				ctx = WithLeadership(ctx, tc.leads)
+			}
+			passes := 0
+			next := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				passes++
+				return reconcile.Result{}, nil
+			})
+			result, err := Wrap(next, OfAddOn).Reconcile(ctx, request)
+			if passes != tc.want || err != nil || (result.RequeueAfter > 0) != (tc.want == 0) {
+				t.Errorf("%s %d passes, result %v, error %v", tc.reason, passes, result, err)
+			}
+		})
+	}
+}

@@ -52,7 +52,7 @@ func TestUpgradedRendering(t *testing.T) {
 	m.awaitRendering(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 	m.awaitRendering(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 	m.awaitRendering(t, metav1.ConditionFalse, api.ReasonRenderingWaits, last...)
-	m.awaitEvent(t, "RenderingStopped", refusing.Name)
+	m.awaitStop(t, refusing.Name)
 	if diff := cmp.Diff(before, m.manifests(t, last)); diff != "" {
 		t.Errorf("manifests of the waiting cluster have changed (-before +after):\n%s", diff)
 	}

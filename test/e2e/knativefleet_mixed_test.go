@@ -52,6 +52,7 @@ func TestMixedFleet(t *testing.T) {
 	t.Run("a cluster joins", func(t *testing.T) { f.join(t) })
 	t.Run("a cluster of each delivery holds a wave", func(t *testing.T) { f.holdWave(t) })
 	t.Run("a bad edit stops, and the earlier template reaches one cluster", func(t *testing.T) { f.rollBack(t) })
+	t.Run("a pause keeps every cluster as it is", func(t *testing.T) { f.pause(t) })
 	t.Run("a lost cluster holds nothing up, and follows when it is back", func(t *testing.T) { f.loseCluster(t) })
 	t.Run("a cluster without its ClusterProfile keeps its installation", func(t *testing.T) { f.loseProfile(t) })
 	t.Run("a Placement selects the managed clusters, and the others leave", func(t *testing.T) { f.leave(t) })
@@ -113,11 +114,7 @@ func (f knativeFleet) holdWave(t *testing.T) {
 	if order := orderOf(t, end(), before.Status.Rollout.Revision); !slices.Equal(order, f.clusters) {
 		t.Errorf("the order of the clusters is %q, want %q", order, f.clusters)
 	}
-	for _, c := range append(slices.Clone(f.Managed), f.Spokes...) {
-		if err := hasTimeout(t.Context(), c, heldTimeout); err != nil {
-			t.Error(err)
-		}
-	}
+	f.haveTimeout(t, heldTimeout)
 }
 
 // counts waits until the counts of the KnativeFleet are as wanted.
@@ -132,7 +129,7 @@ func (f knativeFleet) counts(t *testing.T, isWanted func(fleetv1alpha1.RolloutSt
 	})
 }
 
-// rollBack sets a version that does not exist, and then the earlier template: only the first cluster may be written to.
+// rollBack sets a version that does not exist, and requests the earlier template: only the first cluster may be written to.
 func (f knativeFleet) rollBack(t *testing.T) {
 	generations := func() map[string]int64 {
 		out := map[string]int64{}
@@ -149,10 +146,52 @@ func (f knativeFleet) rollBack(t *testing.T) {
 	f.setServing(t, map[string]any{"version": "9.99"})
 	f.reports(t, conditionState{fleetv1alpha1.Ready, metav1.ConditionFalse, fleetv1alpha1.ReasonMaxFailuresExceeded}, f.clusters[0])
 	f.counts(t, func(s fleetv1alpha1.RolloutStatus) bool { return s.Updated == 1 && s.Failed == 1 })
-	f.setServing(t, map[string]any{"version": "1.23"})
+	f.annotateFleet(t, api.RollbackAnnotation, api.RollbackLastKnownGood)
 	f.becomesReady(t, 5)
 	if diff := cmp.Diff(before, generations()); diff != "" {
 		t.Errorf("the generations of the other children (-before +after):\n%s", diff)
+	}
+}
+
+// annotateFleet sets an annotation of the KnativeFleet; the empty value removes the annotation.
+func (f knativeFleet) annotateFleet(t *testing.T, key, value string) {
+	t.Helper()
+	annotation := key + "=" + value
+	if value == "" {
+		annotation = key + "-"
+	}
+	if _, err := f.Command(t.Context(), "kubectl", "annotate", "knativefleet", "--namespace", f.namespace, "web", annotation); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pause pauses the KnativeFleet during an edit.
+func (f knativeFleet) pause(t *testing.T) {
+	f.annotateFleet(t, api.PausedAnnotation, "true")
+	f.setServing(t, map[string]any{"config": map[string]any{"defaults": map[string]any{"revision-timeout-seconds": "323"}}})
+	f.reports(t, conditionState{fleetv1alpha1.RolledOut, metav1.ConditionFalse, fleetv1alpha1.ReasonPaused}, "0 of 5 clusters")
+	for _, name := range f.clusters {
+		child, err := f.resources(api.Serving).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if child.GetAnnotations()[api.PausedAnnotation] != "true" {
+			t.Errorf("the child of %s is not paused", name)
+		}
+	}
+	f.haveTimeout(t, heldTimeout)
+	f.annotateFleet(t, api.PausedAnnotation, "")
+	f.becomesReady(t, 5)
+	f.haveTimeout(t, "323")
+}
+
+// haveTimeout holds that every cluster has the timeout.
+func (f knativeFleet) haveTimeout(t *testing.T, timeout string) {
+	t.Helper()
+	for _, c := range append(slices.Clone(f.Managed), f.Spokes...) {
+		if err := hasTimeout(t.Context(), c, timeout); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
 	}
 }
 

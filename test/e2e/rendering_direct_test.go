@@ -116,7 +116,7 @@ func (f knativeFleet) stopDirectRendering(t *testing.T) {
 		f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 		f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 		f.awaitTurn(t, metav1.ConditionFalse, api.ReasonRenderingWaits, last)
-		f.awaitEvent(t, "RenderingStopped", refusing)
+		f.awaitStop(t, refusing)
 	}
 	f.ready(t, api.Serving, last)
 	f.becomes(t, api.Serving, refusing, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed})

@@ -78,9 +78,9 @@ func stopRendering(t *testing.T, m team, hash string) {
 	m.awaitRendering(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 	m.awaitRendering(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 	m.awaitRendering(t, metav1.ConditionFalse, api.ReasonRenderingWaits, rest...)
-	m.awaitEvent(t, "RenderingStopped", refusing.Name)
+	m.awaitStop(t, refusing.Name)
 	m.runManager(t, otherRendering)
-	m.awaitEvent(t, "RenderingStopped", refusing.Name)
+	m.awaitStop(t, refusing.Name)
 	m.awaitRendering(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 	m.awaitRendering(t, metav1.ConditionFalse, api.ReasonRenderingWaits, rest...)
 	if diff := cmp.Diff(before, m.written(t, rest)); diff != "" {
@@ -184,9 +184,10 @@ func (m team) awaitRendering(t *testing.T, status metav1.ConditionStatus, reason
 	}
 }
 
-// awaitEvent waits until an Event of the ClusterManagementAddOn names a cluster.
-func (m team) awaitEvent(t *testing.T, reason, cluster string) {
+// awaitStop waits until an Event of the ClusterManagementAddOn reports that the rollout of a rendering stops at a cluster.
+func (m team) awaitStop(t *testing.T, cluster string) {
 	t.Helper()
+	const reason = "RenderingStopped"
 	eventually(t, "Event "+reason, 2*time.Minute, func(ctx context.Context) error {
 		out, err := m.Command(ctx, "kubectl", "get", "events", "--all-namespaces", "--field-selector", "reason="+reason, "--output", "jsonpath={.items[*].message}")
 		if err == nil && !strings.Contains(out, cluster) {

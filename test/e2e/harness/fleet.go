@@ -76,6 +76,8 @@ type Options struct {
 	LeaderElection bool
 	// LocalInstalls installs on the hub too.
 	LocalInstalls bool
+	// Checkout has the chart and the program of an earlier revision; nil means those of this checkout.
+	Checkout *Checkout
 	// HubProxy, if not nil, stands between the manager and the hub's API server.
 	HubProxy *faultproxy.Proxy
 }
@@ -126,8 +128,14 @@ func Prepare(l *lab.Lab, opts Options) (*Fleet, error) {
 		"upgrade", "--install", "knative-addon", f.chart,
 		"--namespace", Namespace, "--create-namespace", "--set", "replicaCount=0",
 	}, opts.Helm...)
+	if opts.Checkout != nil {
+		f.useCheckout(opts.Checkout)
+	}
 	return f, nil
 }
+
+// chartArg is the position of the chart among the arguments of helm.
+const chartArg = 3
 
 // trustedArgs returns the argument of the manager for the trusted namespaces.
 func trustedArgs(opts Options) []string {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/kubernetes/scheme"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"open-cluster-management.io/knative-addon/test/e2e/harness/played"
 )
@@ -118,7 +118,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	if err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) {
 		return body, err
 	}
-	object, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	object, kind, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode the body: %w", err)
 	}

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,7 +64,7 @@ func New(cfg Config) (*Renderer, error) {
 
 // openReleases finds the release manifests, or unpacks the embedded manifests to the private directory.
 func (r *Renderer) openReleases() error {
-	dir := firstOf(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
+	dir := cmp.Or(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
 	added := r.config.FurtherReleases.Path
 	switch {
 	case dir == "":

@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -25,6 +26,8 @@ var (
 	goFile        = regexp.MustCompile(`\b[a-z]\w*\.go\b`)
 	otherPackage  = regexp.MustCompile(`(\w+\s+)?\b[Pp]ackage\s+([a-z]\w*(?:/\w+)*)`)
 	makeTarget    = regexp.MustCompile(`^make ([a-z-]+)`)
+	testName      = regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	testFunction  = regexp.MustCompile(`(?m)^func (Test[A-Z]\w+)\(`)
 	rootDirectory = ".."
 )
 
@@ -124,6 +127,39 @@ func packages(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestNamedTests holds that every test that a page names exists.
+func TestNamedTests(t *testing.T) {
+	declared := map[string]bool{"TestX": true} // the example of a name in docs/reliability.md
+	named := map[string]string{}
+	err := filepath.WalkDir(rootDirectory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && (entry.Name() == "_output" || entry.Name() == "bin" || strings.HasPrefix(entry.Name(), ".git")) {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		names := map[string]*regexp.Regexp{".md": testName}[filepath.Ext(path)]
+		if strings.HasSuffix(path, "_test.go") {
+			names = testFunction
+		}
+		if names == nil {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		for _, m := range names.FindAllStringSubmatch(string(content), -1) {
+			if named[m[1]] = path; names == testFunction {
+				declared[m[1]] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range named {
+		if !declared[name] {
+			t.Errorf("%s names %s, which does not exist", path, name)
+		}
+	}
 }
 
 // checkRow checks the names in the second and the third cell of a row.

@@ -43,31 +43,31 @@ func NewWatchLimit(clusters int) *WatchLimit {
 	return &WatchLimit{free: clusters, taken: map[*watchPolicy]bool{}}
 }
 
-func (l *WatchLimit) acquire(o *watchPolicy) bool {
+func (l *WatchLimit) acquire(p *watchPolicy) bool {
 	if l == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken[o] {
+	if l.taken[p] {
 		return true
 	}
 	if l.free <= 0 {
 		return false
 	}
 	l.free--
-	l.taken[o] = true
+	l.taken[p] = true
 	return true
 }
 
-func (l *WatchLimit) release(o *watchPolicy) {
+func (l *WatchLimit) release(p *watchPolicy) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken[o] {
-		delete(l.taken, o)
+	if l.taken[p] {
+		delete(l.taken, p)
 		l.free++
 	}
 }
@@ -102,62 +102,62 @@ type watchPolicy struct {
 }
 
 // acquireWatch reports whether the cluster may be watched. ended is closed as soon as the cluster is polled instead.
-func (o *watchPolicy) acquireWatch() (ended <-chan struct{}, watched bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (p *watchPolicy) acquireWatch() (ended <-chan struct{}, watched bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case o.ended != nil:
-		return o.ended, true
-	case o.closed, time.Now().Before(o.retryAt), !o.limit.acquire(o):
+	case p.ended != nil:
+		return p.ended, true
+	case p.closed, time.Now().Before(p.retryAt), !p.limit.acquire(p):
 		return nil, false
 	}
-	o.ended, o.noEventYet = make(chan struct{}), true
-	return o.ended, true
+	p.ended, p.noEventYet = make(chan struct{}), true
+	return p.ended, true
 }
 
 // recordFailure records a watch that failed while lists succeed.
-func (o *watchPolicy) recordFailure(why error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failures++
-	if o.ended == nil || o.failures < maxWatchFailures && !isWatchRefused(why) {
+func (p *watchPolicy) recordFailure(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures++
+	if p.ended == nil || p.failures < maxWatchFailures && !isWatchRefused(why) {
 		return
 	}
-	if o.retryAt.IsZero() { // later attempts log nothing
-		o.log.Info("watching is refused; listing instead", "interval", o.interval, "why", why.Error())
+	if p.retryAt.IsZero() { // later attempts log nothing
+		p.log.Info("watching is refused; listing instead", "interval", p.interval, "why", why.Error())
 	}
-	o.retryAt = time.Now().Add(wait.Jitter(minWatchRetry, 0.2))
-	o.endWatches()
+	p.retryAt = time.Now().Add(wait.Jitter(minWatchRetry, 0.2))
+	p.endWatches()
 }
 
 // cutWatches ends all watches of a cluster whose watches exceed a bound.
-func (o *watchPolicy) cutWatches(why error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended == nil {
+func (p *watchPolicy) cutWatches(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended == nil {
 		return
 	}
-	if time.Since(o.lastCutAt) > 2*maxWatchRetry {
-		o.cuts = 0
+	if time.Since(p.lastCutAt) > 2*maxWatchRetry {
+		p.cuts = 0
 	}
 	pause := maxWatchRetry
-	if o.cuts < 4 { // a fifth cut would exceed maxWatchRetry
-		pause = minWatchRetry << o.cuts
+	if p.cuts < 4 { // a fifth cut would exceed maxWatchRetry
+		pause = minWatchRetry << p.cuts
 	}
-	o.log.Info("watches are cut; listing instead", "interval", o.interval, "why", why.Error(), "until", pause)
-	o.cuts++
-	o.cutCause, o.lastCutAt, o.retryAt = why, time.Now(), time.Now().Add(wait.Jitter(pause, 0.2))
-	o.endWatches()
+	p.log.Info("watches are cut; listing instead", "interval", p.interval, "why", why.Error(), "until", pause)
+	p.cuts++
+	p.cutCause, p.lastCutAt, p.retryAt = why, time.Now(), time.Now().Add(wait.Jitter(pause, 0.2))
+	p.endWatches()
 }
 
 // watchProblem returns why the watches of the cluster were cut; empty when watches were not cut.
-func (o *watchPolicy) watchProblem() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cutCause == nil {
+func (p *watchPolicy) watchProblem() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cutCause == nil {
 		return ""
 	}
-	return o.cutCause.Error()
+	return p.cutCause.Error()
 }
 
 // isWatchRefused reports whether the next watch would fail with the same error.
@@ -166,40 +166,40 @@ func isWatchRefused(err error) bool {
 }
 
 // recordEvent records the first event of a watch.
-func (o *watchPolicy) recordEvent() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failures, o.noEventYet, o.cutCause = 0, false, nil
-	if !o.retryAt.IsZero() {
-		o.log.Info("watching works again")
-		o.retryAt = time.Time{}
+func (p *watchPolicy) recordEvent() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures, p.noEventYet, p.cutCause = 0, false, nil
+	if !p.retryAt.IsZero() {
+		p.log.Info("watching works again")
+		p.retryAt = time.Time{}
 	}
 }
 
 // firstCheckInterval returns the time after which a new, silent watch is checked.
-func (o *watchPolicy) firstCheckInterval() time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.noEventYet {
-		return o.interval
+func (p *watchPolicy) firstCheckInterval() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noEventYet {
+		return p.interval
 	}
 	return maxCheckInterval
 }
 
 // close ends all watches and returns the slot of the cluster for good.
-func (o *watchPolicy) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	o.endWatches()
+func (p *watchPolicy) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.endWatches()
 }
 
 // endWatches changes to polling. The caller holds the lock.
-func (o *watchPolicy) endWatches() {
-	if o.ended == nil {
+func (p *watchPolicy) endWatches() {
+	if p.ended == nil {
 		return
 	}
-	close(o.ended)
-	o.ended, o.failures = nil, 0
-	o.limit.release(o)
+	close(p.ended)
+	p.ended, p.failures = nil, 0
+	p.limit.release(p)
 }

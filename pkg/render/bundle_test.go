@@ -4,6 +4,7 @@ package render
 
 import (
 	"bytes"
+	gocmp "cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,7 +27,7 @@ func TestEveryBundleIsDeliverable(t *testing.T) {
 	for name, c := range oracleCases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			namespace := firstOf(c.namespace, c.component.InstallNamespace())
+			namespace := gocmp.Or(c.namespace, c.component.InstallNamespace())
 			b, err := shared.Render(context.Background(), installIn(t, namespace, c.component, c.spec), c.options)
 			if err != nil {
 				t.Fatal(err)

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -269,5 +270,5 @@ func eachContainer(u *unstructured.Unstructured, f func(map[string]any)) {
 
 // describeObject returns the kind and name of an object for a message.
 func describeObject(u *unstructured.Unstructured) string {
-	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), firstOf(u.GetName(), u.GetGenerateName())))
+	return fmt.Sprintf("%s %q", u.GetKind(), objectName(u.GetNamespace(), cmp.Or(u.GetName(), u.GetGenerateName())))
 }

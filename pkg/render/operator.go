@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,16 +161,7 @@ func (p *progress) currentObject() string {
 		return "manifests"
 	}
 	u := p.resources[len(p.done)]
-	return fmt.Sprintf("%s %q", u.GetKind(), firstOf(u.GetName(), u.GetGenerateName()))
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
+	return fmt.Sprintf("%s %q", u.GetKind(), cmp.Or(u.GetName(), u.GetGenerateName()))
 }
 
 // recoverPanic turns a panic into an error: the operator's functions panic on unexpected input, and one bad CR must not

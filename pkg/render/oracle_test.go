@@ -3,6 +3,7 @@
 package render
 
 import (
+	gocmp "cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -97,7 +98,7 @@ func documentedRules(t *testing.T) []string {
 // renderBoth is what the operator applies, in its order, and our bundle.
 func renderBoth(t *testing.T, c oracleCase) ([]unstructured.Unstructured, *Bundle) {
 	t.Helper()
-	namespace := firstOf(c.namespace, c.component.InstallNamespace())
+	namespace := gocmp.Or(c.namespace, c.component.InstallNamespace())
 	u := resource(t, c.component, c.spec)
 	theirs := operatorObjects(t, shared.catalog.dir, typed(t, u, namespace))
 	ours, err := shared.Render(context.Background(), installIn(t, namespace, c.component, c.spec), c.options)

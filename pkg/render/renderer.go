@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,7 +65,7 @@ func New(cfg Config) (*Renderer, error) {
 
 // openReleases finds the release manifests, or unpacks the embedded manifests to the private directory.
 func (r *Renderer) openReleases() error {
-	dir := firstOf(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
+	dir := cmp.Or(r.config.ReleasesDir, os.Getenv(common.KoEnvKey))
 	added := r.config.FurtherReleases.Path
 	switch {
 	case dir == "":
@@ -230,7 +231,7 @@ func (r *Renderer) renderJob(ctx context.Context, j job) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Inputs, b.Verification = inputs, newVerification(j.install, firstOf(j.verification, api.VerificationNone))
+	b.Inputs, b.Verification = inputs, newVerification(j.install, cmp.Or(j.verification, api.VerificationNone))
 	if !j.restricted {
 		return b, nil
 	}

@@ -5,6 +5,7 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -236,7 +237,7 @@ func flattenList(u *unstructured.Unstructured) ([]*unstructured.Unstructured, er
 
 // checkShape refuses objects on which the operator's functions panic.
 func checkShape(u *unstructured.Unstructured) error {
-	if u.GetAPIVersion() == "" || u.GetKind() == "" || firstOf(u.GetName(), u.GetGenerateName()) == "" {
+	if u.GetAPIVersion() == "" || u.GetKind() == "" || cmp.Or(u.GetName(), u.GetGenerateName()) == "" {
 		return errors.New("it has an object without apiVersion, kind or name")
 	}
 	for _, field := range []string{"subjects", "webhooks"} {

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -62,7 +63,7 @@ func (d *draft) findScalers() map[workloadKey]scaler {
 		}
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "name")
 		kind, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "kind")
-		key := workloadKey{firstOf(kind, "Deployment"), u.GetNamespace(), name}
+		key := workloadKey{cmp.Or(kind, "Deployment"), u.GetNamespace(), name}
 		out[key] = scaler{by: u.GetKind() + "/" + u.GetName()}
 	})
 	return out

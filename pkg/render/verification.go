@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (i *Install) verificationMode(o Options) (string, error) {
 	if i.component != api.Serving {
 		return api.VerificationNone, nil
 	}
-	mode := firstOf(i.verification, i.deployment.verificationMode(), o.Verification, api.VerificationNone)
+	mode := cmp.Or(i.verification, i.deployment.verificationMode(), o.Verification, api.VerificationNone)
 	return mode, CheckVerificationMode("customized variable "+api.VerificationVariable+" of the AddOnDeploymentConfig", mode)
 }
 

@@ -5,6 +5,8 @@ package manifestwork
 import (
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -17,7 +19,7 @@ import (
 // agent also observes shortly before every apply.
 func SkippedApply(w *workv1.ManifestWork) bool {
 	return w.DeletionTimestamp == nil && observedBy(w, workv1.WorkAvailable) && !observedBy(w, workv1.WorkApplied) &&
-		!isTrue(w.Status.Conditions, workv1.WorkComplete)
+		!apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete)
 }
 
 // hasCompleteRules reports whether an older manager wrote the work with rules for Complete.
@@ -38,5 +40,5 @@ func isCompleteRule(r workv1.ConditionRule) bool { return r.Condition == workv1.
 
 // hasFinished reports whether the Job of the manifest has finished. Payloads of older managers report Complete instead.
 func hasFinished(job workv1.ManifestCondition) bool {
-	return isTrue(job.Conditions, jobFinishedCondition) || isTrue(job.Conditions, workv1.ManifestComplete)
+	return apimeta.IsStatusConditionTrue(job.Conditions, jobFinishedCondition) || apimeta.IsStatusConditionTrue(job.Conditions, workv1.ManifestComplete)
 }

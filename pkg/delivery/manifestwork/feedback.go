@@ -81,10 +81,6 @@ func integerValue(values []workv1.FeedbackValue, name string) int64 {
 	return 0
 }
 
-func isTrue(conditions []metav1.Condition, condition string) bool {
-	return apimeta.IsStatusConditionTrue(conditions, condition)
-}
-
 // isMissing reports whether the agent did not find the object on the cluster.
 func isMissing(m workv1.ManifestCondition) bool {
 	c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable)

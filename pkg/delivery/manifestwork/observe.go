@@ -108,7 +108,7 @@ func observeManifest(o *delivery.Observation, m workv1.ManifestCondition) {
 	case render.JobFeedback:
 		o.Jobs = append(o.Jobs, delivery.JobState{
 			JobRef:   workload.JobRef{Namespace: m.ResourceMeta.Namespace, Name: m.ResourceMeta.Name},
-			Complete: hasFinished(m), Failed: isTrue(m.Conditions, jobFailedCondition),
+			Complete: hasFinished(m), Failed: apimeta.IsStatusConditionTrue(m.Conditions, jobFailedCondition),
 		})
 	case render.NoFeedback:
 	}

@@ -24,7 +24,7 @@ func RunningVersion(c api.Component, payloads []*workv1.ManifestWork) string {
 	var expected []workload.Expected
 	version := ""
 	for _, p := range payloads {
-		if !observedBy(p, workv1.WorkAvailable) || !observedBy(p, workv1.WorkApplied) || !isTrue(p.Status.Conditions, workv1.WorkApplied) || p.DeletionTimestamp != nil {
+		if !observedBy(p, workv1.WorkAvailable) || !observedBy(p, workv1.WorkApplied) || !apimeta.IsStatusConditionTrue(p.Status.Conditions, workv1.WorkApplied) || p.DeletionTimestamp != nil {
 			return ""
 		}
 		for _, m := range p.Status.ResourceStatus.Manifests {

@@ -25,7 +25,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
 // helmVariable is the environment variable with the path of Helm, which TestMain sets for all tests.
@@ -410,6 +412,24 @@ func TestVerificationDefault(t *testing.T) {
 		}
 		if found != want {
 			t.Errorf("%s: %d programs have the flag, want %d", values, found, want)
+		}
+	}
+}
+
+// TestManagerMayWriteItsWorks holds that the policy for the manager permits every ManifestWork that the manager writes.
+func TestManagerMayWriteItsWorks(t *testing.T) {
+	objects, err := renderChart(t, "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := string(objects["ValidatingAdmissionPolicy/knative-addon-manager-works"])
+	names := []string{manifestwork.VerificationName(api.Serving)}
+	for _, c := range api.Components() {
+		names = append(names, manifestwork.FoundationName(c), manifestwork.GateName(c), manifestwork.CRDsName(c))
+	}
+	for _, name := range names {
+		if !strings.Contains(policy, `"`+name+`"`) {
+			t.Errorf("the policy does not permit ManifestWork %s: %s", name, policy)
 		}
 	}
 }

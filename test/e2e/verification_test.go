@@ -39,7 +39,7 @@ func reportVerification(t *testing.T, s spoke, ready, reason string) {
 			return err
 		}
 		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "conditions": []any{map[string]any{
-			"type": "Ready", "status": ready, "reason": reason, "message": "played by the story",
+			"type": "Ready", "status": ready, "reason": reason, "message": "played by the story", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}}}
 		_, err = s.verifications().UpdateStatus(ctx, u, metav1.UpdateOptions{})
 		return err

@@ -115,11 +115,14 @@ func describeOtherHub(uid string) string {
 	return fmt.Sprintf("another hub, whose namespace kube-system has UID %s", uid)
 }
 
-// ensureProbe writes the probe, with which the work agent reports the owner of the component. Only an installation has a gate.
+// ensureProbe writes the probe, with which the work agent reports the owner of the component. Only an installation has a gate and a
+// verification.
 func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.Bundle) error {
-	if s.gate != nil && s.hasNoInstallation() {
-		if err := r.deleteWork(ctx, s.gate); err != nil {
-			return err
+	if s.hasNoInstallation() {
+		for _, w := range s.listRolloutWorks() {
+			if err := r.deleteWork(ctx, w); err != nil {
+				return err
+			}
 		}
 	}
 	want, err := manifestwork.Probe(bundle, s.addon)

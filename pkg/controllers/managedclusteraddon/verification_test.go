@@ -149,6 +149,9 @@ func TestVerification(t *testing.T) {
 		"a Service goes when the request goes": {
 			hub: runs(true).withService(t, "d1", serviceReport{}), want: []string{deleteVerification, openGate},
 		},
+		"no verification stays beside a probe": {
+			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).withService(t, "d1", ready()), want: []string{deleteVerification},
+		},
 		"a pause keeps everything": {hub: runs(true).verifying(false).withService(t, "d1", ready()).isPaused()},
 		"another configuration closes the gate without the record": {
 			hub:  runs(false).verifying(false).verified("d1").wants("h2"),

@@ -128,10 +128,7 @@ func TestVerificationService(t *testing.T) {
 		"pull secrets": {registry: "imagePullSecrets: [{name: mirror}]", want: VerificationImage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := requesting(t, api.Serving, kourier+"registry: {}\n", "Service")
-			if tc.registry != "" {
-				u = requesting(t, api.Serving, kourier+"registry: {"+tc.registry+"}\n", "Service")
-			}
+			u := requesting(t, api.Serving, kourier+"registry: {"+tc.registry+"}\n", "Service")
 			annotations := u.GetAnnotations()
 			annotations[api.InstallNamespaceAnnotation] = "kn"
 			u.SetAnnotations(annotations)
@@ -140,14 +137,7 @@ func TestVerificationService(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := on(t, in, nil, tc.deployment)
-			first, err := b.Verification.Service("r1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			second, err := b.Verification.Service("r2")
-			if err != nil || string(first.JSON) == string(second.JSON) {
-				t.Errorf("two renderings have the same Service, error %v", err)
-			}
+			first := twoServices(t, b)
 			if first.GetNamespace() != "kn" || first.GetName() != api.VerificationServiceName || first.ID() != b.Verification.ID() {
 				t.Errorf("the Service is %s/%s", first.GetNamespace(), first.GetName())
 			}
@@ -159,6 +149,20 @@ func TestVerificationService(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twoServices returns the Service of a rendering, and holds that another rendering has another Service.
+func twoServices(t *testing.T, b *Bundle) Object {
+	t.Helper()
+	first, err := b.Verification.Service("r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.Verification.Service("r2")
+	if err != nil || string(first.JSON) == string(second.JSON) {
+		t.Errorf("two renderings have the same Service, error %v", err)
+	}
+	return first
 }
 
 // TestVerificationNeedsNoTrust holds that a tenant may verify, and that the image of the verification passes the rules for images.

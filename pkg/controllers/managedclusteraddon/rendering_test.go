@@ -126,11 +126,7 @@ func TestFormerTurnEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := tc.hub
-			for _, w := range h.works {
-				if w.Name == manifestwork.FoundationName(api.Serving) {
-					w.Annotations[api.RenderingTurnAnnotation] = tc.turn
-				}
-			}
+			h.foundation().Annotations[api.RenderingTurnAnnotation] = tc.turn
 			if err := h.reconcile(t); err != nil {
 				t.Fatal(err)
 			}

@@ -216,6 +216,27 @@ func TestVerificationWithoutRequest(t *testing.T) {
 	}
 }
 
+// checkRemovalWaits holds that a removal waits for the Service.
+func (s *clusterFixture) checkRemovalWaits(t *testing.T) {
+	t.Helper()
+	waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed})
+	if err != nil || !strings.Contains(waiting, "knative-verification") {
+		t.Fatalf("the removal waits for %q (%v)", waiting, err)
+	}
+}
+
+// checkStopped holds that the activator is gone or has no replicas.
+func (s *clusterFixture) checkStopped(t *testing.T) {
+	t.Helper()
+	scaled := s.find(activatorPath)
+	if scaled == nil {
+		return
+	}
+	if replicas, _, _ := unstructured.NestedFieldNoCopy(scaled.Object, "spec", "replicas"); fmt.Sprint(replicas) != "0" {
+		t.Errorf("the workloads have %v replicas after the end of the Service", replicas)
+	}
+}
+
 // TestVerificationLeavesFirst holds that a removal deletes the Service before the workloads stop, waits for the resources of the Service,
 // and continues where Knative's controllers do not run.
 func TestVerificationLeavesFirst(t *testing.T) {
@@ -235,10 +256,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 			s.catchUp(t)
 			s.asked()
 			for range 2 {
-				waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed})
-				if err != nil || !strings.Contains(waiting, "knative-verification") {
-					t.Fatalf("the removal waits for %q (%v)", waiting, err)
-				}
+				s.checkRemovalWaits(t)
 			}
 			if asked := s.asked(); !slices.Equal(asked, []string{"delete " + servicePath}) {
 				t.Errorf("requests before the end of the Service: %q", asked)
@@ -247,11 +265,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 			if _, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed}); err != nil {
 				t.Fatal(err)
 			}
-			if scaled := s.find(activatorPath); scaled != nil {
-				if replicas, _, _ := unstructured.NestedFieldNoCopy(scaled.Object, "spec", "replicas"); fmt.Sprint(replicas) != "0" {
-					t.Errorf("the workloads have %v replicas after the end of the Service", replicas)
-				}
-			}
+			s.checkStopped(t)
 			if first := *s.deletes[0].PropagationPolicy; first != metav1.DeletePropagationForeground {
 				t.Errorf("the Service is deleted with policy %s", first)
 			}

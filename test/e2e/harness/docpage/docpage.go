@@ -69,7 +69,7 @@ func SelectSections(page string, sections ...string) (string, error) {
 	var out []string
 	selected := false
 	isCode := false
-	for _, line := range strings.Split(page, "\n") {
+	for line := range strings.SplitSeq(page, "\n") {
 		if strings.HasPrefix(line, "```") {
 			isCode = !isCode
 		}

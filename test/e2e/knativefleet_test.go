@@ -60,7 +60,6 @@ func TestKnativeFleet(t *testing.T) {
 	t.Run("every cluster becomes Ready", func(t *testing.T) { f.install(t) })
 	t.Run("an edit reaches one cluster after the other", func(t *testing.T) { f.edit(t) })
 	t.Run("every cluster has its own values", func(t *testing.T) { f.checkClusterValues(t) })
-	t.Run("a missing value of a ClusterProfile is reported", func(t *testing.T) { f.loseValue(t) })
 	t.Run("an edited and a deleted child are restored", func(t *testing.T) { f.restore(t) })
 	t.Run("a bad edit stops at the first cluster, and the correction repairs the cluster", func(t *testing.T) { f.stop(t) })
 	t.Run("a cluster that a Placement does not select is removed", func(t *testing.T) { f.selectByPlacement(t) })

@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,23 +73,4 @@ func (f knativeFleet) featuresVersion(t *testing.T, c *lab.Cluster) string {
 		t.Fatal(err)
 	}
 	return config.ResourceVersion
-}
-
-// loseValue removes the property of a ClusterProfile: the child names the missing value, and the cluster keeps its installation.
-func (f knativeFleet) loseValue(t *testing.T) {
-	c := f.Spokes[0]
-	f.profileStatus(t, c.Name, map[string]any{"properties": nil})
-	f.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonValueMissing})
-	eventually(t, "the KnativeFleet counts the cluster as not Ready", time.Minute, func(ctx context.Context) error {
-		fleet, err := f.readFleet(ctx)
-		if err != nil {
-			return err
-		}
-		if got := fleet.Status.Rollout; len(got.Clusters) != 1 || got.Clusters[0].Name != c.Name || got.Clusters[0].Reason != api.ReasonValueMissing {
-			return fmt.Errorf("the status counts %+v", got)
-		}
-		return nil
-	})
-	f.profileStatus(t, c.Name, map[string]any{"properties": []any{map[string]any{"name": "zone", "value": zoneOf(c)}}})
-	f.becomesReady(t, len(f.clusters))
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
@@ -135,7 +135,7 @@ const maxServiceText = 512
 func readService(u *unstructured.Unstructured) *workload.ServiceState {
 	text := func(fields map[string]any, name string) string {
 		value, _ := fields[name].(string)
-		return message.Shorten(value, maxServiceText)
+		return strings.ToValidUTF8(value[:min(len(value), maxServiceText)], "")
 	}
 	field := func(fields ...string) any {
 		value, _, _ := unstructured.NestedFieldNoCopy(u.Object, fields...) // a value of another type counts as absent

@@ -145,11 +145,14 @@ func removeDuringVerification(t *testing.T, m team) {
 	m.disable(t, first)
 	m.removed(t, first)
 	awaitNoVerification(t, connect(t, first))
+	second := connect(t, m.Managed[1])
+	reportVerification(t, second, "True", "")
+	awaitNoVerification(t, second)
 }
 
 // TestDirectVerification rolls Serving out to two clusters without a work agent, whose installations a Service has to verify.
 func TestDirectVerification(t *testing.T) {
-	startNightlyStory(t)
+	startRestStory(t)
 	l := ownLab(t, lab.Options{Spokes: 2, StatusSyncInterval: 2 * time.Second})
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)

@@ -58,12 +58,12 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 	}
 	in.Rendering = renderingFinding(s.addOn)
 	if manifestwork.AwaitsTurn(bundle, s.foundation, s.payloads, agentdeploy.ConfigsToMap(s.addOn.Status.ConfigReferences)) {
-		in.Verification = s.observeVerification(bundle, manifestwork.RunningVersion(m.Component, s.payloads) != "")
+		in.Verification = s.observeVerification(bundle, manifestwork.DeliveredRendering(m.Component, s.payloads), manifestwork.RunningVersion(m.Component, s.payloads) != "")
 		in.Bundle, in.Observation, err = manifestwork.DeliveredBundle(bundle, s.payloads)
 		return Outcome{Installation: in, RequeueAfter: in.Observation.Settle(m.Clock.Now())}, err
 	}
 	in.Bundle, in.Observation = bundle, manifestwork.Observe(bundle, s.foundation, s.payloads)
-	in.Verification = s.observeVerification(bundle, runsBundle(in))
+	in.Verification = s.observeVerification(bundle, bundle.RenderingName(), runsBundle(in))
 	if pausedBy := m.Pauses.PausedBy(s.addOn); pausedBy != "" {
 		latest, err := m.isLatest(ctx, s, bundle)
 		if err != nil {
@@ -76,12 +76,12 @@ func (m *ManifestWork) observeWorks(ctx context.Context, s *scope) (Outcome, err
 	return Outcome{Installation: in, RequeueAfter: in.Observation.Settle(m.Clock.Now())}, nil
 }
 
-// observeVerification returns the facts about the requested verification of the rendering that the cluster has; nil without a request.
-func (s *scope) observeVerification(bundle *render.Bundle, runs bool) *delivery.Verification {
+// observeVerification returns the facts about the requested verification of a rendering; nil without a request.
+func (s *scope) observeVerification(bundle *render.Bundle, rendering string, runs bool) *delivery.Verification {
 	if bundle.Verification == nil {
 		return nil
 	}
-	return manifestwork.ObserveVerification(s.gate, s.verification, manifestwork.RenderingToVerify(bundle, s.payloads), runs)
+	return manifestwork.ObserveVerification(s.gate, s.verification, rendering, runs)
 }
 
 // renderingFinding returns condition RenderingCurrent of the add-on; nil when the add-on never waited for a rendering.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -48,14 +49,20 @@ func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope, bundle
 	return true, r.recordVerification(ctx, s, v.Rendering)
 }
 
-// observeVerification returns the facts about the verification of the payload.
+// observeVerification returns the facts about the verification of the bundle. A cluster that waits for its turn to get the bundle verifies
+// the rendering that the cluster keeps.
 func (s *scope) observeVerification(bundle *render.Bundle) *delivery.Verification {
-	return manifestwork.ObserveVerification(s.gate, s.verification, manifestwork.RenderingToVerify(bundle, s.payloads), s.runsPayload(bundle))
+	if manifestwork.AwaitsTurn(bundle, s.foundation, s.payloads, agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)) {
+		rendering := manifestwork.DeliveredRendering(s.component, s.payloads)
+		return manifestwork.ObserveVerification(s.gate, s.verification, rendering, manifestwork.RunningVersion(s.component, s.payloads) != "")
+	}
+	runs := manifestwork.Runs(bundle, s.foundation, s.payloads)
+	return manifestwork.ObserveVerification(s.gate, s.verification, bundle.RenderingName(), runs)
 }
 
-// isVerified reports whether the payload needs no verification, or the verification of the payload has succeeded.
+// isVerified reports whether the bundle needs no verification, or the verification has succeeded.
 func (s *scope) isVerified(bundle *render.Bundle) bool {
-	return bundle.Verification == nil || manifestwork.IsVerified(s.gate, manifestwork.RenderingToVerify(bundle, s.payloads))
+	return bundle.Verification == nil || s.observeVerification(bundle).Verified
 }
 
 // ensureVerification writes the work of the verification, and reports whether the work was or has to be written.

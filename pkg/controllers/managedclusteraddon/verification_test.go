@@ -157,6 +157,15 @@ func TestVerification(t *testing.T) {
 			hub:  runs(false).verifying(false).verified("d1").wants("h2"),
 			want: []string{patchGate + " labels: knative-serving refers: knative-serving-gate"},
 		},
+		"a cluster that is to have another configuration does not verify the rendering that leaves": {
+			hub: renderedAnew(t, true).verifying(false).wants("h2"), want: []string{updateFoundation},
+		},
+		"a cluster that had its turn does not verify the rendering that leaves": {
+			hub: renderedAnew(t, true).verifying(false).changed(func(h *fakeHub) {
+				h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
+			}),
+			want: []string{updateFoundation},
+		},
 		"a cluster that waits for its turn verifies the rendering that runs": {
 			hub: renderedAnew(t, true).verifying(false), want: []string{createVerification},
 		},

@@ -69,15 +69,6 @@ func IsVerified(gate *workv1.ManifestWork, rendering string) bool {
 	return gate != nil && rendering != "" && gate.Annotations[api.VerifiedRenderingAnnotation] == rendering
 }
 
-// RenderingToVerify names the rendering that a verification is about: that of the payloads, which may wait for the turn of the cluster to
-// get the bundle.
-func RenderingToVerify(b *render.Bundle, payloads []*workv1.ManifestWork) string {
-	if HasOtherRendering(b, payloads) {
-		return DeliveredRendering(b.Component, payloads)
-	}
-	return b.RenderingName()
-}
-
 // ObserveVerification returns the facts about the verification of the rendering in the works of a cluster; verification is nil when the work
 // does not exist. runs reports whether the cluster runs the rendering.
 func ObserveVerification(gate, verification *workv1.ManifestWork, rendering string, runs bool) *delivery.Verification {

@@ -22,6 +22,7 @@ import (
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
@@ -113,6 +114,22 @@ func (m *requestMapper) requestsForWork(label string) handler.MapFunc {
 		}
 		return m.requestsForClusterName(ctx, o.GetNamespace())
 	}
+}
+
+// requestsForFoundation returns the resources that refer to the cluster of a foundation, and the resource that configures the add-on of
+// the cluster: the resource counts the versions that foundations record.
+func (m *requestMapper) requestsForFoundation(ctx context.Context, o client.Object) []reconcile.Request {
+	out := m.requestsForWork(api.FoundationLabel)(ctx, o)
+	if o.GetName() != manifestwork.FoundationName(m.component) {
+		return out
+	}
+	found, exists, err := m.addOns.GetByKey(o.GetNamespace() + "/" + m.component.AddOnName())
+	if addOn, ok := found.(*addonv1beta1.ManagedClusterAddOn); err == nil && exists && ok {
+		if name, ok := revision.ConfigOf(addOn); ok {
+			out = append(out, reconcile.Request{NamespacedName: name})
+		}
+	}
+	return out
 }
 
 // requestsForCluster returns the resources that refer to a ManagedCluster or ClusterProfile.

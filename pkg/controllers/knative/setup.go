@@ -14,7 +14,6 @@ import (
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
@@ -36,7 +35,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub, requests *Re
 		source.Channel(providers, handler.EnqueueRequestsFromMapFunc(m.requestsForAll)),
 		newSource(h.ManagedClusterAddOns(), m.requestsForAddOn),
 		newSource(h.ClusterManagementAddOns(), m.requestsForDefinition, generationChanged), // the status reports on rollouts
-		newSource(h.Foundations(), m.requestsForWork(api.FoundationLabel)),
+		newSource(h.Foundations(), m.requestsForFoundation),
 		newSource(h.Payloads(), m.requestsForWork(addonv1beta1.AddonLabelKey)),
 		newSource(h.ManagedClusters(), m.requestsForCluster),
 		newSource(h.ClusterProfiles(), m.requestsForCluster), // a ClusterProfile has the name of its cluster

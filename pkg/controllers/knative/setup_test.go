@@ -61,6 +61,17 @@ func TestUnassignedAddOnRequestsConfigurations(t *testing.T) {
 	}
 }
 
+// TestFoundationRequestsConfiguration holds that the version which a foundation records reaches the counts of the configuration.
+func TestFoundationRequestsConfiguration(t *testing.T) {
+	h := newFleet(t, addOnOf("", on("c9"), uses("fleet")))
+	h.sync()
+	foundation := foundationOf()
+	foundation.Namespace = "c9"
+	if diff := cmp.Diff([]string{"fleet"}, named(h.requestMapper().requestsForFoundation(t.Context(), foundation))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestRequests holds which resources are enqueued when an object changes.
 func TestRequests(t *testing.T) {
 	another := func(c *unstructured.Unstructured) {
@@ -94,7 +105,7 @@ func TestRequests(t *testing.T) {
 		"no add-on":                          {"Nobody.", m.requestsForAddOn, object(clusterName, "knative-serving"), nil},
 		"the ClusterManagementAddOn":         {"All depend on it.", m.requestsForDefinition, object("", "knative-serving"), all},
 		"another ClusterManagementAddOn":     {"Nobody.", m.requestsForDefinition, object("", "knative-eventing"), nil},
-		"a foundation":                       {"Whoever refers to its cluster.", m.requestsForWork(api.FoundationLabel), foundationOf(), []string{"other", "self"}},
+		"a foundation":                       {"Whoever refers to its cluster.", m.requestsForFoundation, foundationOf(), []string{"other", "self"}},
 		"a payload":                          {"Whoever refers to its cluster.", m.requestsForWork(addonv1beta1.AddonLabelKey), payloadOf("a"), []string{"other", "self"}},
 		"a work of somebody else":            {"Nobody.", m.requestsForWork(addonv1beta1.AddonLabelKey), &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: clusterName}}, nil},
 		"a cluster":                          {"Whoever refers to it.", m.requestsForCluster, h.cluster, []string{"other", "self"}},

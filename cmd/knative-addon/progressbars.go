@@ -35,7 +35,7 @@ func newProgressBars(out io.Writer, components []api.Component) *progressBars {
 	for _, component := range components {
 		// A bar with total 0 does not end when every installation is ready: the next edit moves the bar back.
 		b.bars[component] = b.progress.AddBar(0,
-			mpb.PrependDecorators(decor.Name(string(component), decor.WC{C: decor.DindentRight | decor.DextraSpace})),
+			mpb.PrependDecorators(decor.Name(string(component), decor.WCSyncSpaceR)),
 			mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string { return fmt.Sprintf("%d of %d ready and current", s.Current, s.Total) })))
 	}
 	return b

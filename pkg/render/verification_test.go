@@ -113,7 +113,7 @@ func TestVerificationRefused(t *testing.T) {
 
 // TestVerificationService holds the Service: another one for each rendering, in the install namespace, with an image that follows the rules
 // of the spec.
-func TestVerificationService(t *testing.T) { //nolint:gocognit // each property of one Service
+func TestVerificationService(t *testing.T) {
 	mirrors := NewDeployment(DeploymentSpec{Mirrors: []Mirror{{Source: "ghcr.io/knative", Mirror: "mirror.example/k"}}})
 	for name, tc := range map[string]struct {
 		registry   string

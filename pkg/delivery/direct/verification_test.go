@@ -239,7 +239,7 @@ func (s *clusterFixture) checkStopped(t *testing.T) {
 
 // TestVerificationLeavesFirst holds that a removal deletes the Service before the workloads stop, waits for the resources of the Service,
 // and continues where Knative's controllers do not run.
-func TestVerificationLeavesFirst(t *testing.T) { //nolint:gocognit // one story of a removal, with two ends
+func TestVerificationLeavesFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end   func(*clusterFixture)
 		again bool

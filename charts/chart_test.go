@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // helmVariable is the environment variable with the path of Helm, which TestMain sets for all tests.
@@ -430,6 +432,25 @@ func TestManagerMayWriteItsWorks(t *testing.T) {
 	for _, name := range names {
 		if !strings.Contains(policy, `"`+name+`"`) {
 			t.Errorf("the policy does not permit ManifestWork %s: %s", name, policy)
+		}
+	}
+}
+
+// TestManagerMayWriteItsRevisions holds that the policy for the manager permits the ControllerRevisions of every kind with a history.
+func TestManagerMayWriteItsRevisions(t *testing.T) {
+	objects, err := renderChart(t, "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := string(objects["ValidatingAdmissionPolicy/knative-addon-manager-revisions"])
+	pattern := regexp.MustCompile(`matches\('([^']+)'\)`).FindStringSubmatch(policy)
+	if pattern == nil {
+		t.Fatalf("the policy has no pattern: %s", policy)
+	}
+	for _, kind := range revision.Kinds() {
+		name := revision.Name(kind, "web", strings.Repeat("0", 64))
+		if !regexp.MustCompile(pattern[1]).MatchString(name) || !strings.Contains(policy, `"`+kind.RevisionLabelValue()+`"`) {
+			t.Errorf("the policy does not permit ControllerRevision %s with label value %s", name, kind.RevisionLabelValue())
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,10 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/controllers/rendering"
-	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
-	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // helmVariable is the environment variable with the path of Helm, which TestMain sets for all tests.
@@ -414,43 +410,6 @@ func TestVerificationDefault(t *testing.T) {
 		}
 		if found != want {
 			t.Errorf("%s: %d programs have the flag, want %d", values, found, want)
-		}
-	}
-}
-
-// TestManagerMayWriteItsWorks holds that the policy for the manager permits every ManifestWork that the manager writes.
-func TestManagerMayWriteItsWorks(t *testing.T) {
-	objects, err := renderChart(t, "{}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := string(objects["ValidatingAdmissionPolicy/knative-addon-manager-works"])
-	names := []string{manifestwork.VerificationName(api.Serving)}
-	for _, c := range api.Components() {
-		names = append(names, manifestwork.FoundationName(c), manifestwork.GateName(c), manifestwork.CRDsName(c))
-	}
-	for _, name := range names {
-		if !strings.Contains(policy, `"`+name+`"`) {
-			t.Errorf("the policy does not permit ManifestWork %s: %s", name, policy)
-		}
-	}
-}
-
-// TestManagerMayWriteItsRevisions holds that the policy for the manager permits the ControllerRevisions of every kind with a history.
-func TestManagerMayWriteItsRevisions(t *testing.T) {
-	objects, err := renderChart(t, "{}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := string(objects["ValidatingAdmissionPolicy/knative-addon-manager-revisions"])
-	pattern := regexp.MustCompile(`matches\('([^']+)'\)`).FindStringSubmatch(policy)
-	if pattern == nil {
-		t.Fatalf("the policy has no pattern: %s", policy)
-	}
-	for _, kind := range revision.Kinds() {
-		name := revision.Name(kind, "web", strings.Repeat("0", 64))
-		if !regexp.MustCompile(pattern[1]).MatchString(name) || !strings.Contains(policy, `"`+kind.RevisionLabelValue()+`"`) {
-			t.Errorf("the policy does not permit ControllerRevision %s with label value %s", name, kind.RevisionLabelValue())
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
@@ -166,6 +167,11 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 	var historyErr error
 	if p.report.problem == nil {
 		historyErr = p.keepHistory(ctx, templates)
+	}
+	if isRefusal(historyErr) { // the pauses of a failing pass would delay the clusters
+		log.FromContext(ctx).Error(historyErr, "the hub refuses the history of the templates; the rollout continues without a rollback to these templates")
+		p.requeueWithin(refusedRetry)
+		historyErr = nil
 	}
 	var remove []removalCandidate
 	done, writeErr := p.applyPause(ctx)

@@ -3,15 +3,20 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
@@ -165,4 +170,22 @@ func TestRollbackIsRefused(t *testing.T) {
 		t.Errorf("the Events are %q", told)
 	}
 	h.shows("Ready=True/Ready")
+}
+
+// TestRefusedHistory holds that a hub which refuses the history delays no cluster, and that the history follows when the hub permits it.
+func TestRefusedHistory(t *testing.T) {
+	h := keepHistory(t, newHub(t, oneByOne, threeProfiles()...))
+	refuses := true
+	h.kube.PrependReactor("create", "controllerrevisions", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refuses, nil, apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, "web", errors.New("a policy"))
+	})
+	h.passes(8)
+	if got, want := h.versions(), "c1=1.22 c2=1.22 c3=1.22"; got != want {
+		t.Errorf("the children have %s, want %s", got, want)
+	}
+	refuses = false
+	h.passes(2)
+	if all := h.revisions(); len(all) != 1 {
+		t.Errorf("the revisions are %+v", all)
+	}
 }

@@ -39,7 +39,8 @@ func TestBlocked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectFixture(t, localServing(directFinalized))
-			w.bundleError, w.answers[tc.denied] = tc.err, errDenied
+			w.bundleError = tc.err
+			w.setAnswer(tc.denied, errDenied)
 			if result, err := w.reconcile(); err != nil || result.RequeueAfter != refusalRetry { // there is no event when it is allowed
 				t.Fatalf("%s %v, %v", tc.reason, result, err)
 			}
@@ -63,7 +64,7 @@ func TestBlocked(t *testing.T) {
 func TestRemovalBlocked(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized, beingDeleted, withAnnotation(api.DeletionPolicyAnnotation, api.DeletionPolicyDelete)))
 	w.records()
-	w.answers["/apis/x.dev/v1/images"] = errDenied
+	w.setAnswer("/apis/x.dev/v1/images", errDenied)
 	if result, err := w.reconcile(); err != nil || result.RequeueAfter != refusalRetry {
 		t.Fatalf("%v, %v", result, err)
 	}

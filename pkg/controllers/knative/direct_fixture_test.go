@@ -107,6 +107,13 @@ func (w *directFixture) note(request string) {
 	w.requests = append(w.requests, request)
 }
 
+// setAnswer makes the cluster answer requests at a path with an object or an error. Caches of the fixture may read answers meanwhile.
+func (w *directFixture) setAnswer(path string, answer any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers[path] = answer
+}
+
 // written is what was asked for that changes something.
 func (w *directFixture) written() []string {
 	w.mu.Lock()
@@ -152,7 +159,7 @@ func (w *directFixture) anchored(owner string, hub types.UID) {
 		"namespace": "knative-serving", "name": "knativeserving-self-root-owner",
 		"annotations": map[string]any{api.InstalledForAnnotation: owner, api.HubAnnotation: string(hub), "operator.knative.dev/anchor": "true"},
 	}}
-	w.answers["/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner"] = m
+	w.setAnswer("/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner", m)
 }
 
 // Conflict implements Finder.

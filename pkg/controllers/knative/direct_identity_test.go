@@ -86,7 +86,7 @@ func namesChoices(c metav1.Condition, reason string) bool {
 func TestUnprovenCluster(t *testing.T) {
 	unrecorded := func(c *unstructured.Unstructured) { c.SetFinalizers([]string{"others/x", api.DirectFinalizer}) }
 	w := newDirectFixture(t, localServing(unrecorded))
-	w.answers["/api/v1/configmaps"] = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errLost)
+	w.setAnswer("/api/v1/configmaps", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errLost))
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestNothingInstalled(t *testing.T) {
 				"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "/api/v1/services",
 				"/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets",
 			} {
-				w.answers[path] = map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{}}
+				w.setAnswer(path, map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{}})
 			}
 			if owner != "" {
 				w.anchored(owner, hubUID)

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/status"
@@ -167,7 +169,7 @@ func TestRemoveFails(t *testing.T) {
 		t.Error("there is no error")
 	}
 	w.clusterError = nil
-	delete(w.answers, "/api/v1/configmaps") // nobody can tell whose things are there
+	w.setAnswer("/api/v1/configmaps", apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "")) // nobody can tell whose things are there
 	if _, err := w.reconcile(); err == nil || !strings.Contains(fmt.Sprint(err), "cannot list ConfigMaps") {
 		t.Errorf("got %v", err)
 	}

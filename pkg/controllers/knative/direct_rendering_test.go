@@ -309,7 +309,7 @@ func TestDescribeWait(t *testing.T) {
 func TestFailedPass(t *testing.T) {
 	name := types.NamespacedName{Namespace: "knative-serving", Name: "self"}
 	w := newRenderingFixture(t)
-	w.answers[selfAnchor] = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	w.setAnswer(selfAnchor, apierrors.NewInternalError(errors.New("failed calling webhook")))
 	for range 2 {
 		_, err := w.reconcile()
 		report, ok := w.d.Renderings.Report(name)
@@ -322,7 +322,7 @@ func TestFailedPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.report(t)
-	w.answers[selfAnchor] = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	w.setAnswer(selfAnchor, apierrors.NewInternalError(errors.New("failed calling webhook")))
 	_, _ = w.reconcile()
 	if after := w.report(t); after.FailingSince.IsZero() || after.Rendering != before.Rendering || !after.Waits {
 		t.Errorf("after a failed pass the report is %+v", after)

@@ -22,6 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -45,19 +46,30 @@ func TestRollout(t *testing.T) {
 
 	before := m.specHash(t)
 	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.checkCompleted(before, len(f.Managed)))
-	w := watchWaves(t, m, before)
+	all := int32(len(f.Managed)) //nolint:gosec // six
+	m.countsClusters(t, "the configuration counts every cluster as ready", metav1.ConditionTrue, func(s fleetv1alpha1.RolloutStatus) bool {
+		return s.Total == all && s.Ready == all && len(s.Versions) == 1
+	})
+	w, status := watchWaves(t, m, before), watchReadyConfiguration(t, m)
 	m.patchDefault(t, fmt.Sprintf(`{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, marker))
 	after := m.specHash(t)
 	if after == before {
 		t.Fatal("the change has no hash of its own")
 	}
 	eventually(t, "two clusters have the new spec", 5*time.Minute, w.checkCarrying(after, 2))
+	m.countsClusters(t, "the configuration counts the clusters that wait", metav1.ConditionFalse, func(s fleetv1alpha1.RolloutStatus) bool {
+		return s.Total == all && s.Updated >= 1 && s.Updated < all && s.Ready < all
+	})
 	m.replaceManager(t)
 	if n := w.countClusters(after); n == len(f.Managed) {
 		t.Error("the manager was restarted too late to prove anything")
 	}
 	eventually(t, "all clusters have completed the new spec", 15*time.Minute, m.checkCompleted(after, len(f.Managed)))
 	w.checkObserved(t)
+	m.countsClusters(t, "the configuration reports the end of the rollout", metav1.ConditionTrue, func(s fleetv1alpha1.RolloutStatus) bool {
+		return s.Updated == all && s.Ready == all && len(s.Clusters) == 0
+	})
+	status.checkNoViolations(t)
 
 	t.Run("a paused cluster is unchanged during a rollback of the other clusters", func(t *testing.T) { pausedRollback(t, m, w, before, after) })
 	w.checkObserved(t)

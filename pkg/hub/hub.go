@@ -5,6 +5,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +69,10 @@ func NewForConfig(config *rest.Config, operatorNamespace string) (*Hub, error) {
 // NewForClients creates the caches of the clients; Start fills the caches.
 func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 	components := "in (" + string(api.Serving) + "," + string(api.Eventing) + ")"
-	histories := "in (" + string(api.Serving) + "," + string(api.Eventing) + "," + revision.DeploymentConfig{}.RevisionLabelValue() + ")"
+	var histories []string
+	for _, kind := range revision.Kinds() {
+		histories = append(histories, kind.RevisionLabelValue())
+	}
 	works := newWorkSharing()
 	h := &Hub{
 		Clients: clients,
@@ -84,7 +88,7 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 			workinformers.WithTweakListOptions(selectLabels(api.FoundationLabel+" "+components)),
 			workinformers.WithTransform(works.transform)),
 		revisions: kubeinformers.NewSharedInformerFactoryWithOptions(clients.Kube, resync,
-			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" "+histories)),
+			kubeinformers.WithTweakListOptions(selectLabels(api.RevisionLabel+" in ("+strings.Join(histories, ",")+")")),
 			kubeinformers.WithTransform(stripManagedFields)),
 		scores: clusterinformers.NewSharedInformerFactoryWithOptions(clients.Clusters, resync,
 			clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + api.ScoresName }),

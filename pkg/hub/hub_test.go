@@ -4,8 +4,10 @@ package hub
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +29,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // newFakeClients returns clients of a hub with one add-on that refers to KnativeServing knative-serving/knative-serving.
@@ -83,6 +86,37 @@ func TestHubStart(t *testing.T) {
 	}
 	if _, err := h.InventoryDecisions().List("team", "edge"); !apimeta.IsNoMatchError(err) {
 		t.Errorf("without the kind the list of PlacementDecisions ends with %v", err)
+	}
+}
+
+// TestHistories holds that the cache has the ControllerRevisions of every kind with a history, and no other ControllerRevisions.
+func TestHistories(t *testing.T) {
+	clients := newFakeClients()
+	var want []string
+	for _, kind := range revision.Kinds() {
+		want = append(want, kind.RevisionLabelValue())
+	}
+	for _, value := range append([]string{"others"}, want...) {
+		recorded := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: value, Labels: map[string]string{api.RevisionLabel: value}}}
+		if _, err := clients.Kube.AppsV1().ControllerRevisions("team").Create(t.Context(), recorded, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := NewForClients(clients, DefaultOperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, key := range h.ControllerRevisions().Informer().GetIndexer().ListKeys() {
+		got = append(got, strings.TrimPrefix(key, "team/"))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the cached revisions (-want +got):\n%s", diff)
 	}
 }
 

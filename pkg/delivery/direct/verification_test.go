@@ -108,9 +108,10 @@ func TestVerificationAsksForAPass(t *testing.T) {
 	s.runWorkloads()
 	s.settle(t, b)
 	requested := bundleOf(t, verified(t, firstRendering, false))
-	// The record of the rendering is written, and the Service follows in the same pass or in the next.
+	// The record of the rendering is written, and the Service follows in the same pass or in the next. A pass that waits for an object is
+	// followed by the event of the object.
 	for range 5 {
-		if out := s.pass(t, requested); s.find(servicePath) == nil && out.Retry == 0 {
+		if out := s.pass(t, requested); s.find(servicePath) == nil && out.Retry == 0 && out.Observation.Waiting == "" {
 			t.Fatal("no Service, and no further pass")
 		}
 	}

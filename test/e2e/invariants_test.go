@@ -160,6 +160,7 @@ func (s *storyRecord) restingViolations(ctx context.Context) []string {
 		written, last := s.writesSince(since)
 		found = append(found, written...)
 		found = append(found, s.measuredViolations(ctx)...)
+		found = append(found, s.passViolations()...)
 		if len(found) == 0 || time.Since(begin) > convergence || ctx.Err() != nil {
 			return found
 		}
@@ -237,6 +238,23 @@ func (s *storyRecord) measuredViolations(ctx context.Context) []string {
 	}
 	if queues == 0 {
 		out = append(out, nameViolations("I8", nil, errors.New("no manager has queues"))...)
+	}
+	return out
+}
+
+// passViolations reads the latest passes of the running programs from their logs.
+func (s *storyRecord) passViolations() []string {
+	var out []string
+	read := 0
+	for _, p := range s.listPrograms() {
+		if p.isRunning() {
+			passes := invariants.LatestPasses(p.log)
+			read += len(passes)
+			out = append(out, nameViolations("I9", invariants.EndPasses(p.Name, passes), nil)...)
+		}
+	}
+	if read == 0 {
+		out = append(out, nameViolations("I9", nil, errors.New("no log has passes"))...)
 	}
 	return out
 }

@@ -36,10 +36,11 @@ func TestEndPasses(t *testing.T) {
 		log  []string
 		want string
 	}{
-		"no pass":                              {},
-		"a pass that succeeds":                 {log: []string{passLines(1, serving, "a", "done", "")}},
-		"a pass that waits":                    {log: []string{passLines(1, serving, "a", "requeued after 1m0s", "")}},
-		"a pass that succeeds after a failure": {log: []string{failing, passLines(2, serving, "a", "done", "")}},
+		"no pass":              {},
+		"a pass that succeeds": {log: []string{passLines(1, serving, "a", "done", "")}},
+		"a pass that waits":    {log: []string{passLines(1, serving, "a", "requeued after 1m0s", "")}},
+		"a pass that finds a fault of the object": {log: []string{passLines(1, serving, "a", "failed, not repeated", refused)}},
+		"a pass that succeeds after a failure":    {log: []string{failing, passLines(2, serving, "a", "done", "")}},
 		"a pass that fails after a success, beside passes that succeed": {
 			log:  []string{passLines(2, serving, "a", "done", ""), failing, passLines(3, serving, "b", "done", ""), passLines(4, fleet, "a", "done", "")},
 			want: `manager: the latest pass of controller knativeservings over team/a has result "failed": admission webhook "x" denied the request`,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,11 @@ type optionalKind struct {
 	started atomic.Bool
 	// failure is the last error of filling the cache.
 	failure atomic.Pointer[error]
+
+	mu sync.Mutex
+	// reported is the class of the error of checkFilled that observers know.
+	reported  errorClass
+	observers []func()
 }
 
 // Informer returns the informer of the kind.
@@ -49,6 +55,7 @@ func (k *optionalKind) recordErrors() {
 			return // the informer lists again
 		}
 		k.failure.Store(&err)
+		k.reportErrorClass()
 		log.FromContext(ctx).Info(k.pluralKind()+" cannot be listed or watched, and the manager tries again", "cause", err.Error())
 	})
 	if err != nil {
@@ -59,7 +66,13 @@ func (k *optionalKind) recordErrors() {
 // fillCache starts the informer.
 func (k *optionalKind) fillCache(ctx context.Context) {
 	k.started.Store(true)
+	k.reportErrorClass()
 	go k.informer.RunWithContext(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced) {
+			k.reportErrorClass()
+		}
+	}()
 }
 
 // start fills the cache at once where the hub serves the kind, and otherwise as soon as the hub does. synced is nil in the second

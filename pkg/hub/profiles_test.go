@@ -20,9 +20,12 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	profilefake "sigs.k8s.io/cluster-inventory-api/client/clientset/versioned/fake"
 	profileinformers "sigs.k8s.io/cluster-inventory-api/client/informers/externalversions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // discoveryHub is a hub that counts the requests for its served kinds.
@@ -172,12 +175,17 @@ func TestProfilesNotListed(t *testing.T) {
 			}
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusterprofiles"}, "", errors.New("no role"))
 		})
+		queue := newErrorQueue(t, ctx, p)
 		if _, err := p.start(ctx); err != nil {
 			t.Fatal(err)
 		}
 		noMatch(t, p)
+		queue.holds(t, 0, "before the hub serves the kind")
 		hub.answer.Store(&served)
 		time.Sleep(2 * servedPoll)
+		queue.holds(t, 1, "after the first refused list")
+		time.Sleep(2 * time.Minute)
+		queue.holds(t, 0, "after further refused lists")
 		profile, err := p.Get(name)
 		if profile != nil || !apierrors.IsForbidden(err) || apimeta.IsNoMatchError(err) { // package resolve reports ClusterProfileUnavailable
 			t.Errorf("Get is %v with error %v", profile, err)
@@ -186,7 +194,41 @@ func TestProfilesNotListed(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		found(t, p)
+		queue.holds(t, 1, "after the end of the error")
+		time.Sleep(resync)
+		queue.holds(t, 0, "at rest")
 	})
+}
+
+// errorQueue is a queue with the requests of an error source.
+type errorQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+func newErrorQueue(t *testing.T, ctx context.Context, p *ClusterProfiles) errorQueue {
+	t.Helper()
+	queue := errorQueue{workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())}
+	context.AfterFunc(ctx, queue.ShutDown)
+	requests := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: name}}
+	}
+	if err := p.NewErrorSource(requests).Start(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+// holds takes all requests from the queue.
+func (q errorQueue) holds(t *testing.T, want int, when string) {
+	t.Helper()
+	synctest.Wait()
+	if n := q.Len(); n != want {
+		t.Errorf("%s the queue holds %d requests, want %d", when, n, want)
+	}
+	for q.Len() > 0 {
+		request, _ := q.Get()
+		q.Done(request)
+	}
 }
 
 // TestProfilesNeverServed holds that nothing goes on when the manager stops.

@@ -58,6 +58,8 @@ func EveryError(err error, matches func(error) bool) bool {
 
 func nameResult(result reconcile.Result, err error, stale bool) string {
 	switch {
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		return "failed, not repeated"
 	case err != nil:
 		return "failed"
 	case stale:

@@ -43,6 +43,7 @@ func TestWrap(t *testing.T) {
 		"conflicts alone":        {reason: "The cache was behind.", err: fmt.Errorf("cannot patch: %w", errors.Join(conflict, fmt.Errorf("and: %w", exists))), want: reconcile.Result{RequeueAfter: staleRetry}, logged: "conflict"},
 		"a conflict and a fault": {reason: "A conflict does not hide a fault.", err: errors.Join(conflict, broken), failed: true, logged: `result="failed"`},
 		"a fault":                {reason: "controller-runtime logs and retries.", err: broken, failed: true, logged: `result="failed"`},
+		"a fault of the object":  {reason: "A repetition would fail too.", err: reconcile.TerminalError(broken), failed: true, logged: `result="failed, not repeated"`},
 		"not found":              {reason: "Only the controller knows whether that is a fault.", err: apierrors.NewNotFound(works, "w"), failed: true, logged: `result="failed"`},
 	} {
 		t.Run(name, func(t *testing.T) {

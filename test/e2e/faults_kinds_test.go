@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,9 +48,18 @@ func TestKindsRemoved(t *testing.T) {
 	}
 	settled(t, p.Fleet, api.Serving, p.Managed[0])
 
-	t.Run("the kind of ClusterProfiles, while the manager runs", func(t *testing.T) { p.removeProfileKind(t, ways, func() {}) })
-	t.Run("the kind of ClusterProfiles, and the manager starts without", func(t *testing.T) {
-		p.removeProfileKind(t, ways, func() { p.replaceManager(t) })
+	t.Run("the kind of ClusterProfiles, while the manager runs", func(t *testing.T) { p.removeProfileKind(t, ways, func() {}, func() {}) })
+	t.Run("the kind of ClusterProfiles, and the manager starts without, and later lacks the permission", func(t *testing.T) {
+		var permit func()
+		p.removeProfileKind(t, ways, func() {
+			p.replaceManager(t)
+			permit = p.forbidProfiles(t)
+		}, func() {
+			for _, w := range ways {
+				w.shows(t, verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileUnavailable}, w.Name, "Forbidden")
+			}
+			permit()
+		})
 	})
 	ways[0].delete(t)
 	p.gone(t, api.Serving, ways[0].Name)
@@ -60,8 +71,30 @@ func TestKindsRemoved(t *testing.T) {
 	})
 }
 
+// forbidProfiles takes the permission to read ClusterProfiles from the manager. The returned function gives the permission back.
+func (p push) forbidProfiles(t *testing.T) (permit func()) {
+	t.Helper()
+	setRules := func(change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
+		role, err := p.hub.kube.RbacV1().ClusterRoles().Get(t.Context(), harness.ManagerAccount, metav1.GetOptions{})
+		if err == nil {
+			role.Rules = change(role.Rules)
+			_, err = p.hub.kube.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var former []rbacv1.PolicyRule
+	setRules(func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		former = slices.Clone(rules)
+		return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "clusterprofiles") })
+	})
+	return func() { setRules(func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return former }) }
+}
+
 // removeProfileKind deletes the kind ClusterProfile, runs a further fault, and restores the kind and the profile that OCM does not publish.
-func (p push) removeProfileKind(t *testing.T, ways []way, fault func()) {
+// restored runs before all resources have to be Ready again.
+func (p push) removeProfileKind(t *testing.T, ways []way, fault, restored func()) {
 	before := map[string]map[string]string{}
 	for _, w := range ways {
 		before[w.Name] = specs(t, w.spoke)
@@ -82,6 +115,7 @@ func (p push) removeProfileKind(t *testing.T, ways []way, fault func()) {
 	}
 	p.restoreKind(t, crd)
 	p.token(t, p.Spokes[0].Name, p.Spokes[0], p.Spokes[0].Credential.Token)
+	restored()
 	for _, w := range ways {
 		w.shows(t, verdicts{})
 		if diff := cmp.Diff(before[w.Name], specs(t, w.spoke)); diff != "" {

@@ -104,7 +104,8 @@ func (p push) checkRest(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*convergence)
 	defer cancel()
-	for _, v := range storyOf(t, p.Lab).restingViolations(ctx) {
+	found, _ := storyOf(t, p.Lab).restingViolations(ctx)
+	for _, v := range found {
 		t.Errorf("two managers are not at rest: %s", v)
 	}
 }

@@ -100,7 +100,10 @@ func (s *storyRecord) check(t *testing.T) {
 	var found []string
 	if passed {
 		restStory(t)
-		found = s.restingViolations(ctx)
+		var former []string
+		if found, former = s.restingViolations(ctx); len(former) > 0 {
+			t.Logf("the fleet did not rest until these ended: %q", former)
+		}
 	}
 	found = append(found, s.recordedViolations(ctx)...) // also of the time until the fleet was at rest
 	slices.Sort(found)
@@ -149,19 +152,21 @@ func (s *storyRecord) recordedViolations(ctx context.Context) []string {
 }
 
 // restingViolations checks the invariants of a fleet at rest. The story may have ended with a write: the checks are repeated until
-// all hold and nothing was written for restWindow, or the fleet has had its time to converge.
-func (s *storyRecord) restingViolations(ctx context.Context) []string {
+// all hold and nothing was written for restWindow, or the fleet has had its time to converge. former are the violations of the check before
+// the last.
+func (s *storyRecord) restingViolations(ctx context.Context) (found, former []string) {
 	if !slices.ContainsFunc(s.listPrograms(), program.isRunning) {
-		return nil // the story has stopped the manager, or never started one
+		return nil, nil // the story has stopped the manager, or never started one
 	}
 	for begin, since := time.Now(), time.Now(); ; {
-		found := s.settledViolations(ctx)
+		former, found = found, s.settledViolations(ctx)
 		time.Sleep(max(restWindow-time.Since(since), settleInterval))
 		written, last := s.writesSince(since)
 		found = append(found, written...)
 		found = append(found, s.measuredViolations(ctx)...)
+		found = append(found, s.passViolations()...)
 		if len(found) == 0 || time.Since(begin) > convergence || ctx.Err() != nil {
-			return found
+			return found, former
 		}
 		if !last.Before(since) {
 			since = last.Add(time.Nanosecond) // a new window begins after the last write
@@ -237,6 +242,23 @@ func (s *storyRecord) measuredViolations(ctx context.Context) []string {
 	}
 	if queues == 0 {
 		out = append(out, nameViolations("I8", nil, errors.New("no manager has queues"))...)
+	}
+	return out
+}
+
+// passViolations reads the latest passes of the running programs from their logs.
+func (s *storyRecord) passViolations() []string {
+	var out []string
+	read := 0
+	for _, p := range s.listPrograms() {
+		if p.isRunning() {
+			passes := invariants.LatestPasses(p.log)
+			read += len(passes)
+			out = append(out, nameViolations("I9", invariants.EndPasses(p.Name, passes), nil)...)
+		}
+	}
+	if read == 0 {
+		out = append(out, nameViolations("I9", nil, errors.New("no log has passes"))...)
 	}
 	return out
 }

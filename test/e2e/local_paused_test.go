@@ -24,6 +24,7 @@ func (l localInstalls) pauses(t *testing.T) {
 		"metadata": map[string]any{"annotations": map[string]any{api.PausedAnnotation: "true"}}, "spec": map[string]any{"version": "1.22"},
 	})
 	l.awaitPaused(t)
+	l.awaitWebhooksWritten(t) // an earlier stage has recreated the configurations
 	config := l.kube.CoreV1().ConfigMaps("knative-serving")
 	_, err := config.Patch(t.Context(), "config-network", types.MergePatchType, []byte(`{"data":{"ingress-class":"istio.ingress.networking.knative.dev"}}`), metav1.PatchOptions{})
 	if err != nil {

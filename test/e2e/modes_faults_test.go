@@ -153,6 +153,7 @@ func clusterFaults() []fault {
 			map[string]any{"workloads": []any{map[string]any{"name": "autoscaler", "nodeSelector": map[string]any{"no-node": "has-this"}}}},
 			map[string]any{"workloads": nil},
 			verdicts{api.DeploymentsAvailable: "False " + api.ReasonWorkloadsNotReady}, "Deployment knative-serving/autoscaler: "),
+		imageFault(),
 		{
 			name: "a policy of the cluster and a webhook of Knative refuse objects", cause: denyObjects, mend: allowObjects,
 			want: verdicts{api.InstallSucceeded: "False " + api.ReasonApplyFailed}, says: []string{

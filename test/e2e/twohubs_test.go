@@ -165,26 +165,7 @@ func resourceVersions(t *testing.T, s spoke) map[string]string {
 // adoptForeign has Knative installed by somebody else.
 func (w way) adoptForeign(t *testing.T) {
 	directCluster{push: w.push, spoke: w.spoke}.installByHand(t)
-	eventually(t, "Knative has written its webhook configurations", time.Minute, func(ctx context.Context) error {
-		list, err := w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		mutating, err := w.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "webhook.serving.knative.dev", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		bundles := [][]byte{mutating.Webhooks[0].ClientConfig.CABundle}
-		for _, c := range list.Items {
-			if strings.Contains(c.Name, "knative") {
-				bundles = append(bundles, c.Webhooks[0].ClientConfig.CABundle)
-			}
-		}
-		if slices.ContainsFunc(bundles, func(b []byte) bool { return len(b) == 0 }) {
-			return errors.New("one has no CA")
-		}
-		return nil
-	})
+	w.awaitWebhooksWritten(t)
 	pods, before := runningPods(t, w.spoke), resourceVersions(t, w.spoke)
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)
@@ -199,4 +180,29 @@ func (w way) adoptForeign(t *testing.T) {
 	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff == "" {
 		t.Error("it was not taken over")
 	}
+}
+
+// awaitWebhooksWritten waits until the webhook of Serving has written its CA into each webhook configuration of Serving.
+func (s spoke) awaitWebhooksWritten(t *testing.T) {
+	t.Helper()
+	eventually(t, "Knative has written its webhook configurations", time.Minute, func(ctx context.Context) error {
+		list, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		mutating, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "webhook.serving.knative.dev", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		bundles := [][]byte{mutating.Webhooks[0].ClientConfig.CABundle}
+		for _, c := range list.Items {
+			if strings.Contains(c.Name, "knative") {
+				bundles = append(bundles, c.Webhooks[0].ClientConfig.CABundle)
+			}
+		}
+		if slices.ContainsFunc(bundles, func(b []byte) bool { return len(b) == 0 }) {
+			return errors.New("one has no CA")
+		}
+		return nil
+	})
 }

@@ -204,6 +204,9 @@ type Change struct {
 	Content []byte
 }
 
+// RecordsChanges reports whether the lab was started with Options.RecordChanges.
+func (l *Lab) RecordsChanges() bool { return l.opts.RecordChanges }
+
 // Changes lists the changes that Options.RecordChanges records, in the order in which the API server has answered. An API server
 // that was stopped and started again continues its record.
 func (c *Cluster) Changes() ([]Change, error) {

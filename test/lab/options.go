@@ -40,7 +40,7 @@ type Options struct {
 	AuditedAccounts []string
 	// RecordChanges has every API server record who deletes CRDs, Namespaces and resources of Knative. The API servers of spokes
 	// also record the writes with their Credential and of administrators, and the hub's the content of the Events and statuses that
-	// AuditedAccounts write: see Cluster.Changes. On spokes, AuditLog takes precedence.
+	// AuditedAccounts write: see Cluster.Changes and Lab.RecordsChanges. On spokes, AuditLog takes precedence.
 	RecordChanges bool
 	// Dir is the lab's directory; empty means a new temporary one that is removed at the end.
 	Dir string

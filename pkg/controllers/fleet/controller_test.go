@@ -316,13 +316,17 @@ func TestADeletedFleetWritesNoChild(t *testing.T) {
 	}
 }
 
-// TestUnservedKinds holds that nothing is removed while the hub does not serve a kind that decides on the selection.
-func TestUnservedKinds(t *testing.T) {
+// TestUnreadableKinds holds that nothing is removed while the manager cannot read a kind that decides on the selection, and that the
+// status names the cause.
+func TestUnreadableKinds(t *testing.T) {
 	h := runningFleet(t, allClusters)
 	h.setSpec(`{"selector": null, "decisionKey": "edge"}`)
 	h.decisionsErr = &apimeta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "PlacementDecision"}}
 	h.settle()
 	h.shows("Ready=False/KindNotServed")
+	h.decisionsErr = apierrors.NewForbidden(schema.GroupResource{Resource: "placementdecisions"}, "", errors.New("no role"))
+	h.settle()
+	h.shows("Ready=False/KindUnavailable")
 	if got := len(h.children(api.Serving)); got != 3 {
 		t.Errorf("%d children are left", got)
 	}

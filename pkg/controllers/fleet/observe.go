@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -73,27 +74,32 @@ func (p *pass) gatherSelection() (*selectionInput, error) {
 	in := &selectionInput{spec: &p.fleet.Spec}
 	var err error
 	if in.profiles, err = p.Profiles.List(p.fleet.Namespace); err != nil {
-		return nil, p.reportUnserved(err, "ClusterProfiles (multicluster.x-k8s.io)")
+		p.reportUnreadable(err, "ClusterProfiles (multicluster.x-k8s.io)")
+		return nil, nil
 	}
 	p.profiles = in.profiles
 	switch {
 	case p.fleet.Spec.PlacementRef != nil:
 		return in, p.gatherPlacement(in)
 	case p.fleet.Spec.DecisionKey != "":
-		in.keyDecisions, err = p.KeyDecisions.List(p.fleet.Namespace, p.fleet.Spec.DecisionKey)
-		return in, p.reportUnserved(err, "PlacementDecisions (multicluster.x-k8s.io)")
+		if in.keyDecisions, err = p.KeyDecisions.List(p.fleet.Namespace, p.fleet.Spec.DecisionKey); err != nil {
+			p.reportUnreadable(err, "PlacementDecisions (multicluster.x-k8s.io)")
+		}
 	}
 	return in, nil
 }
 
-// reportUnserved reports a kind that the hub does not serve, and returns every other error.
-func (p *pass) reportUnserved(err error, kind string) error {
-	if !apimeta.IsNoMatchError(err) {
-		return err
+// reportUnreadable reports a kind that the hub does not serve, or that the manager cannot list. The end of the error causes the next pass.
+func (p *pass) reportUnreadable(err error, kind string) {
+	if apimeta.IsNoMatchError(err) {
+		p.report.problem = &problem{fleetv1alpha1.ReasonKindNotServed, fmt.Sprintf(
+			"the hub does not serve %s, so that nothing changes; install the CustomResourceDefinition, or select the clusters in another way", kind)}
+		return
 	}
-	p.report.problem = &problem{fleetv1alpha1.ReasonKindNotServed, fmt.Sprintf(
-		"the hub does not serve %s, so that nothing changes; install the CustomResourceDefinition, or select the clusters in another way", kind)}
-	return nil
+	// The text of the error may change from one attempt to the next, unlike the class of the error.
+	p.report.problem = &problem{fleetv1alpha1.ReasonKindUnavailable, fmt.Sprintf(
+		"the manager cannot list %s (%s), so that nothing changes; check the hub's API server and the permissions of the add-on's manager",
+		kind, cmp.Or(string(apierrors.ReasonForError(err)), "no answer"))}
 }
 
 func (p *pass) gatherPlacement(in *selectionInput) error {

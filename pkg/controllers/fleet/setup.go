@@ -36,12 +36,21 @@ const (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 	fleets := h.KnativeFleets().Informer().GetIndexer()
 	inNamespace := func(o client.Object) []types.NamespacedName { return listFleets(fleets, o.GetNamespace()) }
+	all := func(context.Context, client.Object) []reconcile.Request {
+		var out []reconcile.Request
+		for _, name := range namesOf(fleets.List()) {
+			out = append(out, reconcile.Request{NamespacedName: name})
+		}
+		return out
+	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("knativefleets").WithOptions(reconciler.Options(workers)).
 		WatchesRawSource(&source.Informer{Informer: h.KnativeFleets().Informer(), Handler: &handler.EnqueueRequestForObject{}}).
 		WatchesRawSource(newSource(h.ClusterProfiles().Informer(), inNamespace)).
+		WatchesRawSource(h.ClusterProfiles().NewErrorSource(all)).
 		WatchesRawSource(newSource(h.Placements().Informer(), inNamespace)).
 		WatchesRawSource(newSource(h.PlacementDecisions().Informer(), inNamespace)).
-		WatchesRawSource(newSource(h.InventoryDecisions().Informer(), inNamespace))
+		WatchesRawSource(newSource(h.InventoryDecisions().Informer(), inNamespace)).
+		WatchesRawSource(h.InventoryDecisions().NewErrorSource(all))
 	for _, c := range api.Components() {
 		b = b.WatchesRawSource(newSource(h.Configs(c).Informer(), func(o client.Object) []types.NamespacedName {
 			if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == fleetv1alpha1.Kind {
@@ -61,8 +70,12 @@ func listFleets(fleets cache.Indexer, namespace string) []types.NamespacedName {
 	if err != nil {
 		return nil // the cache has the index
 	}
+	return namesOf(objects)
+}
+
+func namesOf(fleets []any) []types.NamespacedName {
 	var out []types.NamespacedName
-	for _, o := range objects {
+	for _, o := range fleets {
 		if fleet, ok := o.(*unstructured.Unstructured); ok {
 			out = append(out, types.NamespacedName{Namespace: fleet.GetNamespace(), Name: fleet.GetName()})
 		}

@@ -56,8 +56,8 @@ const (
 	passRetry = time.Second
 	// passTimeout bounds a pass over a cluster.
 	passTimeout = 2 * time.Minute
-	// refusalRetry is the time until the next pass after a cluster refused requests, or has the component for another owner, or
-	// the hub refused the list of ClusterProfiles: the end of that state causes no event.
+	// refusalRetry is the time until the next pass after a cluster refused requests, or has the component for another owner: the end of
+	// that state causes no event.
 	refusalRetry = 30 * time.Second
 )
 

@@ -75,11 +75,7 @@ func (m *ManifestWork) Ensure(ctx context.Context, resource *Resource) (Outcome,
 	if err := m.ensureOwnership(ctx, s); err != nil {
 		return Outcome{}, err
 	}
-	outcome, err := m.observeWorks(ctx, s)
-	if s.resolution.Reason == api.ReasonClusterProfileUnavailable {
-		outcome.RequeueAfter = soonest(outcome.RequeueAfter, refusalRetry)
-	}
-	return outcome, err
+	return m.observeWorks(ctx, s)
 }
 
 // Forget implements Delivery. The state of an installation is in the API.

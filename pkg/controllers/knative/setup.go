@@ -39,6 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub, requests *Re
 		newSource(h.Payloads(), m.requestsForWork(addonv1beta1.AddonLabelKey)),
 		newSource(h.ManagedClusters(), m.requestsForCluster),
 		newSource(h.ClusterProfiles(), m.requestsForCluster), // a ClusterProfile has the name of its cluster
+		h.ClusterProfiles().NewErrorSource(m.requestsForAll),
 		newSource(h.ManagedClusterSetBindings(), m.requestsForBinding),
 		newSource(h.ManagedClusterSets(), m.requestsForAll),
 		newSource(h.ControllerRevisions(), m.requestsForRevision, created),

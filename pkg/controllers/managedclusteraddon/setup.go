@@ -50,6 +50,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 		WatchesRawSource(watchInformer(h.ManagedClusters().Informer(), requestsOfCluster, clusterChangedPredicate())).
 		WatchesRawSource(watchInformer(h.AddOnDeploymentConfigs().Informer(), r.requestsOfDeploymentConfig, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(watchInformer(h.ClusterProfiles().Informer(), requestsOfCluster)). // a profile has the name of its cluster
+		WatchesRawSource(h.ClusterProfiles().NewErrorSource(r.requestsWithReference)).
 		WatchesRawSource(watchInformer(h.ManagedClusterSetBindings().Informer(), r.requestsWithReference)).
 		WatchesRawSource(watchInformer(h.ManagedClusterSets().Informer(), r.requestsWithReference)).
 		WatchesRawSource(watchInformer(h.KnativeOperator().Informer(), r.requestsWithReference)).

@@ -207,10 +207,14 @@ func (f *Fleet) run(ctx context.Context, of program) error {
 	}
 	f.metrics[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	f.probes[of.name] = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := f.Run(process.Spec{Name: of.name, Path: f.Binary, Dir: f.Dir, Env: of.env, Args: append([]string{
+	args := []string{
 		of.command, "--kubeconfig=" + kubeconfig, "--leader-election-namespace=" + Namespace, "--addon-namespace=" + Namespace,
 		"--health-probe-bind-address=" + f.probes[of.name], "--metrics-bind-address=" + f.metrics[of.name],
-	}, of.args...)})
+	}
+	if f.RecordsChanges() {
+		args = append(args, "--v=1") // the log has every pass
+	}
+	p, err := f.Run(process.Spec{Name: of.name, Path: f.Binary, Dir: f.Dir, Env: of.env, Args: append(args, of.args...)})
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ const (
 	ReasonPlacementNotFound = "PlacementNotFound"
 	// ReasonKindNotServed means that the hub does not serve ClusterProfiles, or no PlacementDecisions of SIG Multicluster.
 	ReasonKindNotServed = "KindNotServed"
+	// ReasonKindUnavailable means that the hub serves such a kind, and that the manager could not list the kind yet.
+	ReasonKindUnavailable = "KindUnavailable"
 
 	// ReasonEligible means that no child reports VersionMigrationEligible as False.
 	ReasonEligible = "Eligible"
@@ -96,12 +98,17 @@ func Reasons() map[string][]string {
 		Ready: {
 			ReasonReady, ReasonClustersNotReady, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved,
 			ReasonChildRefused, ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonKindUnavailable,
 		},
 		RolledOut: {
 			ReasonRolledOut, ReasonProgressing, ReasonMaxFailuresExceeded, ReasonClustersFailed, ReasonClustersUnresolved, ReasonChildRefused,
 			ReasonPaused, ReasonInvalidSpec, ReasonNothingSelected, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonKindUnavailable,
 		},
-		TargetClusterResolved:    {ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed},
+		TargetClusterResolved: {
+			ReasonTargetsResolved, ReasonClustersUnresolved, ReasonNothingSelected, ReasonInvalidSpec, ReasonPlacementNotFound, ReasonKindNotServed,
+			ReasonKindUnavailable,
+		},
 		VersionMigrationEligible: {ReasonEligible, ReasonNotEligible},
 		DependenciesInstalled:    {ReasonNothingMissing, ReasonKindMissing},
 		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling, ReasonPaused},

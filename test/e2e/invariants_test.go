@@ -145,6 +145,7 @@ func (s *storyRecord) recordedViolations(ctx context.Context) []string {
 	}
 	for _, p := range s.listPrograms() {
 		out = append(out, nameViolations("I6", invariants.RunOn(p.Name, p.hasFailed(), p.log), nil)...)
+		out = append(out, nameViolations("I9", invariants.EndRefusals(p.Name, p.log), nil)...)
 		peak, err := p.peakMemory()
 		out = append(out, nameViolations("I8", invariants.StayBounded(p.Name, peak), err)...)
 	}

@@ -64,3 +64,32 @@ func TestEndPasses(t *testing.T) {
 		})
 	}
 }
+
+// TestEndRefusals holds that passes which an API server refuses again and again are a violation, also when the object is deleted later.
+func TestEndRefusals(t *testing.T) {
+	const fleet, forbidden, timeout = "knativefleets", `"controllerrevisions.apps \"a\" is forbidden: policy x denied request"`, `"i/o timeout"`
+	repeat := func(count int, failure string) string {
+		var out strings.Builder
+		for id := range count {
+			out.WriteString(passLines(id, fleet, "a", "failed", failure))
+		}
+		return out.String()
+	}
+	done := passLines(100, fleet, "a", "done", "")
+	for name, tc := range map[string]struct {
+		log  []string
+		want string
+	}{
+		"refusals until the object is deleted": {
+			log:  []string{done, repeat(3*mostRefusals, forbidden), done},
+			want: "manager: an API server has refused 10 passes of controller knativefleets over team/a one after the other: controllerrevisions.apps",
+		},
+		"few refusals":                        {log: []string{repeat(mostRefusals-1, forbidden)}},
+		"refusals that end":                   {log: []string{repeat(mostRefusals-1, forbidden), done, repeat(mostRefusals-1, forbidden)}},
+		"refusals of two managers":            {log: []string{repeat(mostRefusals-1, forbidden), startLine(fleet), repeat(mostRefusals-1, forbidden)}},
+		"a hub that does not answer":          {log: []string{repeat(3*mostRefusals, timeout)}},
+		"a hub that does not answer all time": {log: []string{repeat(mostRefusals-1, forbidden), repeat(1, timeout), repeat(mostRefusals-1, forbidden)}},
+	} {
+		t.Run(name, func(t *testing.T) { expectViolation(t, EndRefusals("manager", strings.Join(tc.log, "")), tc.want) })
+	}
+}

@@ -184,6 +184,7 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 
 .PHONY: test-nightly
 test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
+	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=nightly
 	@sort -rn $(STORY_TIMES)
 

@@ -9,7 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
@@ -22,6 +26,8 @@ type grantFlags struct {
 	name                           string
 	serviceAccounts, users, groups []string
 	from                           []string
+	// manifestWork is namespace/name of a ManifestWork; empty prints the objects themselves.
+	manifestWork string
 }
 
 func newRBACCommand() *cobra.Command {
@@ -38,13 +44,9 @@ func newRBACCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var objects [][]byte
-			for _, object := range direct.GrantFor(f.name, subjects, needs...).Objects() {
-				data, err := json.Marshal(object)
-				if err != nil {
-					return fmt.Errorf("cannot print an object: %w", err)
-				}
-				objects = append(objects, data)
+			objects, err := f.encodeGrant(direct.GrantFor(f.name, subjects, needs...))
+			if err != nil {
+				return err
 			}
 			return printObjects(cmd.OutOrStdout(), "yaml", objects)
 		},
@@ -56,7 +58,68 @@ func newRBACCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.users, "user", nil, "user whose credential it is")
 	cmd.Flags().StringSliceVar(&f.groups, "group", nil, "group whose credentials they are")
 	cmd.Flags().StringSliceVar(&f.from, "from", nil, "versions, such as 1.22, that the cluster may have now, and is to be upgraded from")
+	cmd.Flags().StringVar(&f.manifestWork, "manifest-work", "",
+		"namespace/name of a ManifestWork to print, with the permissions in it, for the work agent of the managed cluster of that namespace")
 	return cmd
+}
+
+// encodeGrant returns the objects of the grant in JSON, or the ManifestWork that delivers the objects.
+func (f *grantFlags) encodeGrant(grant *direct.Grant) ([][]byte, error) {
+	var objects [][]byte
+	for _, object := range grant.Objects() {
+		data, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("cannot print an object: %w", err)
+		}
+		objects = append(objects, data)
+	}
+	if f.manifestWork == "" {
+		return objects, nil
+	}
+	work, err := f.buildManifestWork(grant, objects)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(work)
+	if err != nil {
+		return nil, fmt.Errorf("cannot print the ManifestWork: %w", err)
+	}
+	return [][]byte{data}, nil
+}
+
+// grantWork is a ManifestWork without status.
+type grantWork struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        grantWorkMeta           `json:"metadata"`
+	Spec            workv1.ManifestWorkSpec `json:"spec"`
+}
+
+type grantWorkMeta struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// buildManifestWork wraps the objects of a grant. The Namespaces stay when the ManifestWork goes, and with the Namespaces an installation.
+func (f *grantFlags) buildManifestWork(grant *direct.Grant, objects [][]byte) (*grantWork, error) {
+	namespace, name, ok := strings.Cut(f.manifestWork, "/")
+	if !ok || namespace == "" || name == "" {
+		return nil, fmt.Errorf("cannot use --manifest-work=%q: it has to be namespace/name", f.manifestWork)
+	}
+	work := &grantWork{
+		TypeMeta: metav1.TypeMeta{APIVersion: workv1.GroupVersion.String(), Kind: "ManifestWork"},
+		Metadata: grantWorkMeta{Namespace: namespace, Name: name},
+	}
+	var rules []workv1.OrphaningRule
+	for i := range grant.Namespaces {
+		rules = append(rules, workv1.OrphaningRule{Resource: "namespaces", Name: grant.Namespaces[i].Name})
+	}
+	work.Spec.DeleteOption = &workv1.DeleteOption{
+		PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: rules},
+	}
+	for _, object := range objects {
+		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: object}})
+	}
+	return work, nil
 }
 
 func (f *grantFlags) parseSubjects() ([]rbacv1.Subject, error) {

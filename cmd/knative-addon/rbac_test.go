@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
@@ -43,6 +48,43 @@ func TestRBAC(t *testing.T) {
 	}
 }
 
+// TestRBACManifestWork holds that a ManifestWork has the printed objects, and that its deletion keeps the Namespace of the installation.
+func TestRBACManifestWork(t *testing.T) {
+	printed, err := execute(t, newRBACCommand(), servingYAML, "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := execute(t, newRBACCommand(), servingYAML, "-f", "-", "--manifest-work", "edge-7/permissions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work workv1.ManifestWork
+	if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(out, "---\n")), &work); err != nil {
+		t.Fatal(err)
+	}
+	if work.Namespace != "edge-7" || work.Name != "permissions" {
+		t.Errorf("the ManifestWork is %s/%s", work.Namespace, work.Name)
+	}
+	var manifests strings.Builder
+	for _, m := range work.Spec.Workload.Manifests {
+		text, err := yaml.JSONToYAML(m.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests.WriteString("---\n" + string(text))
+	}
+	if diff := cmp.Diff(printed, manifests.String()); diff != "" {
+		t.Errorf("the ManifestWork has other objects:\n%s", diff)
+	}
+	want := &workv1.DeleteOption{
+		PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
+		SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "namespaces", Name: "knative-serving"}}},
+	}
+	if diff := cmp.Diff(want, work.Spec.DeleteOption); diff != "" {
+		t.Errorf("the deletion differs:\n%s", diff)
+	}
+}
+
 func contains(t *testing.T, out string, words []string, want bool) {
 	t.Helper()
 	for _, w := range words {
@@ -58,6 +100,7 @@ func TestRBACBadInput(t *testing.T) {
 		want string
 	}{
 		"an account without namespace": {[]string{"--service-account", "hub"}, "namespace/name"},
+		"a work without namespace":     {[]string{"--manifest-work", "permissions"}, "namespace/name"},
 		"a version that is unknown":    {[]string{"--from", "1.3"}, "1.23"},
 	} {
 		t.Run(name, func(t *testing.T) {

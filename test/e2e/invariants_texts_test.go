@@ -21,10 +21,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
@@ -65,13 +68,18 @@ func (s *storyRecord) readTexts(ctx context.Context) ([]writtenText, error) {
 		if err != nil {
 			return out, err
 		}
-		content, err := json.Marshal(list)
+		content, err := json.Marshal(slices.DeleteFunc(list, ofClusterProxy))
 		if err != nil {
 			return out, err
 		}
 		out = append(out, writtenText{gvr.Resource + " of the hub", string(content)})
 	}
 	return out, nil
+}
+
+// ofClusterProxy reports whether an object is a work of add-on cluster-proxy, which delivers the key of a server in a ManifestWork.
+func ofClusterProxy(o unstructured.Unstructured) bool {
+	return o.GetLabels()[addonv1beta1.AddonLabelKey] == "cluster-proxy"
 }
 
 // publicKeys are keys of Secrets whose values everybody may read.

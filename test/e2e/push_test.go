@@ -53,7 +53,7 @@ func TestPush(t *testing.T) {
 	t.Run("a change on the cluster is repaired", func(t *testing.T) { p.repairDeployment(t, "one", one) })
 	t.Run("a second ClusterProfile of the cluster conflicts", func(t *testing.T) { p.conflictByOtherProfile(t, one) })
 	t.Run("a refused credential is reported, and a valid credential is used at once", func(t *testing.T) { p.replaceCredential(t, "one", one) })
-	t.Run("an unreachable cluster is reported, and gets no write after the return", func(t *testing.T) { p.interruptCluster(t, "one", one) })
+	t.Run("an unreachable cluster is reported, and gets no write after the return", func(t *testing.T) { p.interruptCluster(t, "one", one, one.Name+"-apiserver") })
 	t.Run("the removal of one component keeps the other component", func(t *testing.T) { p.removeEventing(t, "one") })
 	t.Run("a removal waits for the cluster", func(t *testing.T) { p.deleteWhileUnreachable(t, "one", one) })
 	t.Run("a resource of a lost cluster is removed with force-orphan", func(t *testing.T) { p.orphanUnreachable(t, "two", two) })
@@ -311,14 +311,15 @@ func (p push) replaceCredential(t *testing.T, name string, c *lab.Cluster) {
 	p.ready(t, api.Serving, name)
 }
 
-func (p push) interruptCluster(t *testing.T, name string, c *lab.Cluster) {
+// interruptCluster stops, and then freezes, the component that the manager reaches the cluster through.
+func (p push) interruptCluster(t *testing.T, name string, c *lab.Cluster, component string) {
 	s := connect(t, c)
 	before := specs(t, s)
 	for what, away := range map[string]struct{ leave, back func(string) error }{
 		"stopped": {p.Stop, p.Start}, "silent": {p.Pause, p.Resume},
 	} {
 		t.Run(what, func(t *testing.T) {
-			if err := away.leave(c.Name + "-apiserver"); err != nil {
+			if err := away.leave(component); err != nil {
 				t.Fatal(err)
 			}
 			start := time.Now()
@@ -331,7 +332,7 @@ func (p push) interruptCluster(t *testing.T, name string, c *lab.Cluster) {
 			if last.conditions[api.InstallSucceeded].Status != metav1.ConditionTrue || last.conditions[api.Ready].Status == metav1.ConditionTrue {
 				t.Errorf("the last observation is not kept, or it is Ready: %v", last.conditions)
 			}
-			if err := away.back(c.Name + "-apiserver"); err != nil {
+			if err := away.back(component); err != nil {
 				t.Fatal(err)
 			}
 			p.ready(t, api.Serving, name)

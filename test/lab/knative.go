@@ -197,7 +197,7 @@ func (l *Lab) startKnative(ctx context.Context, c *Cluster, k knativeProgram, d 
 	if err != nil {
 		return nil, err
 	}
-	env := environment(d, map[string]string{
+	env := environment(d, d.Spec.Template.Spec.Containers[0], map[string]string{
 		"KUBECONFIG": kubeconfig, "WEBHOOK_PORT": ports[0], "METRICS_PROMETHEUS_PORT": ports[1], "PROBES_PORT": ports[2], "PROFILING_PORT": ports[3],
 		"METRICS_PROMETHEUS_HOST": "127.0.0.1", "KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "",
 	})
@@ -213,10 +213,10 @@ func (l *Lab) startKnative(ctx context.Context, c *Cluster, k knativeProgram, d 
 	return l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path(k.program), Dir: c.dir, Env: env})
 }
 
-// environment is what the Deployment's only container would see, with overrides.
-func environment(d *appsv1.Deployment, overrides map[string]string) []string {
+// environment is what a container of the Deployment would see, with overrides.
+func environment(d *appsv1.Deployment, c corev1.Container, overrides map[string]string) []string {
 	values := map[string]string{}
-	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+	for _, e := range c.Env {
 		values[e.Name] = e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			values[e.Name] = field(d, e.ValueFrom.FieldRef)

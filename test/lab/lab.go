@@ -44,6 +44,8 @@ type Lab struct {
 	webhook    int // port of OCM's webhooks
 	start      time.Time
 	lock       *os.File // held as long as a temporary Dir is in use
+	// services is nil without Options.ClusterProxy.
+	services *servicesProxy
 	// reserved are inotify instances.
 	reserved int64
 
@@ -60,6 +62,9 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	set := tools.Set{tools.Kube, tools.OCM, tools.KWOK, tools.CLI, tools.Knative}
 	if opts.KnativeControllers {
 		set = append(set, tools.KnativeControllers)
+	}
+	if opts.ClusterProxy {
+		set = append(set, tools.ClusterProxy, tools.ServiceAccounts)
 	}
 	if opts.RealNode {
 		if err := realnode.CheckMachine(); err != nil {
@@ -85,6 +90,9 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	err = l.reserve(ctx, needed)
 	if err == nil {
 		err = l.up(ctx)
+	}
+	if err == nil && opts.ClusterProxy {
+		err = l.startClusterProxy(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -191,6 +199,7 @@ func (l *Lab) Close() error {
 	l.cancel()
 	l.procs.KillAll()
 	l.bg.Wait()
+	l.services.close()
 	l.release()
 	var err error
 	for _, c := range append(l.Clusters(), l.Hub) {

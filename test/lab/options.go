@@ -30,6 +30,10 @@ type Options struct {
 	// RealNode gives cluster1 a real node in place of KWOK's: pods run there, and the programs of Knative Serving are real. A real node
 	// needs root and packages of Debian: see realnode.CheckMachine.
 	RealNode bool
+	// ClusterProxy runs the add-ons cluster-proxy and managed-serviceaccount on the hub and on the managed clusters, with the gates for
+	// ClusterProfiles on. A program outside of pods reaches cluster-proxy's Service UserServer through Lab.HubServicesProxy. The plugin is
+	// Bin.Path("cp-creds").
+	ClusterProxy bool
 	// KnativeControllers runs Knative's controllers too, not only its webhooks.
 	KnativeControllers bool
 	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what

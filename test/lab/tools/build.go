@@ -41,6 +41,10 @@ const (
 	KubeNode       = "kube-node"
 	Node           = "node"
 	KnativeServing = "knative-serving"
+	// ClusterProxy is the programs of cluster-proxy and of the network proxy below cluster-proxy, and in "cluster-proxy-files" the chart.
+	// ServiceAccounts is the programs of managed-serviceaccount with plugin cp-creds, and in "managed-serviceaccount-files" the chart.
+	ClusterProxy    = "cluster-proxy"
+	ServiceAccounts = "cluster-proxy-accounts"
 )
 
 // Bin finds built programs.

@@ -12,6 +12,8 @@ const (
 	HelmVersion       = "v3.20.2"
 	kwokModule        = "sigs.k8s.io/kwok"
 	operatorModule    = "knative.dev/operator"
+	proxyModule       = "open-cluster-management.io/cluster-proxy"
+	accountsModule    = "open-cluster-management.io/managed-serviceaccount"
 )
 
 // program is one `go build`.
@@ -48,6 +50,29 @@ func loopbackOnly() []edit {
 	}
 }
 
+// podless makes the programs of cluster-proxy run outside of a pod: they listen on a loopback address, and find the files of a
+// container below their working directory. They have no option for either.
+func podless() []edit {
+	const (
+		user, service, agent = "pkg/userserver/user_server.go", "pkg/serviceproxy/service_proxy.go", "cmd/addon-agent/main.go"
+		account              = "var/run/secrets/kubernetes.io/serviceaccount/"
+	)
+	return []edit{
+		{proxyModule, user, `ServeHealthProbes(":8000"`, `ServeHealthProbes("127.0.0.1:0"`},
+		{proxyModule, user, `fmt.Sprintf(":%d", k.serverPort)`, `fmt.Sprintf("127.0.0.1:%d", k.serverPort)`},
+		{proxyModule, service, `ServeHealthProbes(":8000"`, `ServeHealthProbes("127.0.0.1:0"`},
+		{proxyModule, service, `fmt.Sprintf(":%d", constant.ServiceProxyPort)`, `fmt.Sprintf("%s:%d", os.Getenv("POD_IP"), constant.ServiceProxyPort)`},
+		{proxyModule, service, `"/` + account + `ca.crt"`, `"` + account + `ca.crt"`},
+		{proxyModule, service, `"/` + account + `token"`, `"` + account + `token"`},
+		{
+			proxyModule, service, "config, err := rest.InClusterConfig()",
+			`var config *rest.Config` + "\n\t" + `config, err = clientcmd.BuildConfigFromFlags("", "` + account + `kubeconfig")`,
+		},
+		{proxyModule, agent, `":8888"`, `"127.0.0.1:0"`},
+		{proxyModule, agent, `"/etc/tls/tls.crt", "/etc/tls/tls.key"`, `"etc/tls/tls.crt", "etc/tls/tls.key"`},
+	}
+}
+
 type moduleFiles struct {
 	module string
 	name   string
@@ -55,7 +80,7 @@ type moduleFiles struct {
 }
 
 func groups() []group {
-	return []group{
+	return append([]group{
 		{name: "kube", programs: []program{{
 			name: "kube", pkg: ".",
 			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
@@ -113,6 +138,29 @@ func groups() []group {
 			programs: []program{{name: "knative-operator", pkg: operatorModule + "/cmd/operator"}},
 			stream:   moduleFiles{module: operatorModule, name: "knative-operator-files", paths: []string{"cmd/operator/kodata", "config/crd/bases"}},
 		},
+	}, proxyGroups()...)
+}
+
+// proxyGroups are the add-ons that give the hub access to managed clusters.
+func proxyGroups() []group {
+	return []group{
+		{
+			name: "cluster-proxy", edits: podless(), programs: []program{
+				{name: "cluster-proxy", pkg: ".", links: []string{"proxy-server", "proxy-agent"}},
+				{name: "cluster-proxy-manager", pkg: proxyModule + "/cmd/addon-manager"},
+				{name: "cluster-proxy-agent", pkg: proxyModule + "/cmd/addon-agent"},
+			},
+			stream: moduleFiles{module: proxyModule, name: "cluster-proxy-files", paths: []string{"charts/cluster-proxy"}},
+		},
+		{
+			name:  "cluster-proxy-accounts",
+			edits: []edit{{accountsModule, "cmd/agent/agent.go", `serveHealthProbes(":8000"`, `serveHealthProbes("127.0.0.1:0"`}},
+			programs: []program{
+				{name: "msa", pkg: accountsModule + "/cmd"},
+				{name: "cp-creds", pkg: accountsModule + "/cmd/clusterprofile-credentials-plugin"},
+			},
+			stream: moduleFiles{module: accountsModule, name: "managed-serviceaccount-files", paths: []string{"charts/managed-serviceaccount"}},
+		},
 	}
 }
 
@@ -138,7 +186,7 @@ func servingPrograms() []program {
 
 // dir is the module directory of the group below the tools directory.
 func (g group) dir() string {
-	for _, module := range []string{Kube, Knative} {
+	for _, module := range []string{Kube, Knative, ClusterProxy} {
 		if strings.HasPrefix(g.name, module+"-") {
 			return module
 		}

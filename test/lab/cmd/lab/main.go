@@ -71,6 +71,7 @@ func parse(args []string) (*command, error) {
 	f.DurationVar(&c.opts.StatusSyncInterval, "status-sync-interval", 10*time.Second, "how often work agents poll status (up)")
 	f.DurationVar(&c.opts.ResyncInterval, "resync-interval", 4*time.Minute, "how often work agents apply everything again (up)")
 	f.BoolVar(&c.opts.KnativeControllers, "knative-controllers", false, "run Knative's controllers, not only its webhooks (up)")
+	f.BoolVar(&c.opts.ClusterProxy, "cluster-proxy", false, "run the add-ons cluster-proxy and managed-serviceaccount (up)")
 	f.BoolVar(&c.opts.RealNode, "real-node", false, "give cluster1 a real node, on which pods run; needs root (up)")
 	if err := f.Parse(args); err != nil {
 		return nil, err

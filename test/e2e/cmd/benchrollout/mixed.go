@@ -59,12 +59,12 @@ func mixed(ctx context.Context, opts options) (rows []row, err error) {
 	m := &mixedFleet{fleet: &fleet{opts: opts}}
 	defer func() {
 		cancel() // the played agents end before the lab
-		m.closeSpokes()
 		if m.Fleet == nil {
 			err = errors.Join(err, l.Close())
-			return
+		} else {
+			err = m.end(err)
 		}
-		err = m.end(err)
+		m.closeSpokes() // after the manager, which connects again
 	}()
 	if err := m.start(ctx, l); err != nil {
 		return nil, err

@@ -75,6 +75,14 @@ func TestCompose(t *testing.T) {
 			},
 			[]string{"cluster1 knative-serving ManifestWork - REV False ProbeUnavailable 5m - cluster1/knative-serving"},
 		},
+		"a cluster that is not verified": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, "", resolved, delivered, available, "Verified False VerificationFailed"))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork - ->REV False VerificationFailed 5m - cluster1/knative-serving"},
+		},
 		"a refused configuration of an add-on that works": {
 			func() Objects {
 				o := servings(fleet)

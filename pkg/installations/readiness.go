@@ -74,7 +74,7 @@ func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, hasCompleted bool) metav
 		}
 		unknown = cmp.Or(unknown, c)
 	}
-	degraded := apimeta.FindStatusCondition(conditions, api.Degraded)
+	degraded, verified := apimeta.FindStatusCondition(conditions, api.Degraded), apimeta.FindStatusCondition(conditions, api.Verified)
 	switch {
 	case degraded != nil && degraded.Status == metav1.ConditionTrue:
 		return metav1.Condition{
@@ -82,6 +82,8 @@ func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, hasCompleted bool) metav
 		}
 	case unknown != nil:
 		return *unknown
+	case verified != nil && verified.Status != metav1.ConditionTrue: // the add-on has completed the spec after the verification
+		return *verified
 	case !hasCompleted:
 		return metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: api.ReasonDelivering, Message: "the cluster does not run the spec that OCM has assigned to the add-on yet",

@@ -179,7 +179,7 @@ func describeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Node {
 	out := Node{Text: fmt.Sprintf("ManagedClusterAddOn %s/%s%s", addOn.Namespace, addOn.Name, describeMarks(addOn))}
 	usual := []string{
 		api.TargetClusterResolved, api.VersionMigrationEligible, api.DependenciesInstalled, api.ValuesResolved,
-		addonv1beta1.ManagedClusterAddOnManifestApplied, addonv1beta1.ManagedClusterAddOnConditionAvailable,
+		addonv1beta1.ManagedClusterAddOnManifestApplied, addonv1beta1.ManagedClusterAddOnConditionAvailable, api.Verified,
 	}
 	for _, c := range addOn.Status.Conditions {
 		isProblem := slices.Contains(usual, c.Type) && c.Status != metav1.ConditionTrue ||

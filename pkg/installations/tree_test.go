@@ -87,6 +87,18 @@ team/edge knative-serving (Direct, version 1.23.0): Ready is False, WorkloadsNot
       └─ Deployment webhook: image pull
 `,
 		},
+		"a cluster that is not verified": {
+			func() Objects {
+				o := Objects{}
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, "", resolved, available, "Verified False Verifying the verification waits for Service a"))
+				return o
+			},
+			nil, `
+cluster1 knative-serving (ManifestWork, version -): Ready is False, Verifying
+└─ ManagedClusterAddOn cluster1/knative-serving
+   └─ Verified is False, Verifying: the verification waits for Service a
+`,
+		},
 		"a removal that is held": {
 			func() Objects {
 				o := Objects{}

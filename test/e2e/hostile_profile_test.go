@@ -115,7 +115,8 @@ func (h *hostileProfile) install(t *testing.T, l *lab.Lab, inventory trust.Inven
 			"--set-json", `multicluster.plugins=[{"name":"secretreader","image":"example.com/secretreader:v1","mountPath":"/plugins"}]`,
 			"--set-json", `multicluster.accessProvidersConfig={"providers":[{"name":"secretreader","execConfig":{"command":"/plugins/secretreader"}}]}`,
 		},
-		Manager: []string{"--clusterprofile-provider-file=" + h.providers, "--inventory-file=" + inventoryFile(t, inventory)},
+		// The verbosity of the chart: the story compares the log with the log of a verbose manager.
+		Manager: []string{"--v=0", "--clusterprofile-provider-file=" + h.providers, "--inventory-file=" + inventoryFile(t, inventory)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -152,8 +152,8 @@ func (l *Lab) reconcileKnative(ctx context.Context, c *Cluster, known knativeCac
 	return nil
 }
 
-// identityOf is by what a new pod is told from an old one: the Deployment, and the account that its token is of. It is empty
-// as long as there is no account.
+// identityOf returns the identity that distinguishes a new pod from an old pod: the UIDs of the Deployment and of the ServiceAccount. The
+// identity is empty as long as the cluster has no ServiceAccount.
 func (k knativeCache) identityOf(d *appsv1.Deployment) (string, error) {
 	account, err := k.accounts.ServiceAccounts(d.Namespace).Get(d.Spec.Template.Spec.ServiceAccountName)
 	if apierrors.IsNotFound(err) {

@@ -40,7 +40,7 @@ type edit struct {
 	module, file, old, new string
 }
 
-// loopbackOnly makes Knative's programs listen on 127.0.0.1: they have no option for it.
+// loopbackOnly returns the edits that make Knative's programs listen on 127.0.0.1, because the programs have no option for an address.
 func loopbackOnly() []edit {
 	const pkg = "knative.dev/pkg"
 	return []edit{

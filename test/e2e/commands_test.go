@@ -53,34 +53,42 @@ func (o operator) ends(t *testing.T, code int, words []string, args ...string) s
 	return out
 }
 
-// becomes waits until a command ends with exit code 0 and with all words in its output.
-func (o operator) becomes(t *testing.T, words []string, args ...string) {
+// becomes waits until a command ends with the exit code and with all words in its output.
+func (o operator) becomes(t *testing.T, code int, words []string, args ...string) {
 	t.Helper()
 	eventually(t, "knative-addon "+strings.Join(args, " "), time.Minute, func(ctx context.Context) error {
-		out, code, err := o.command(ctx, args...)
+		out, got, err := o.command(ctx, args...)
 		missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(out, word) })
-		if err == nil && (code != 0 || len(missing) > 0) {
-			err = fmt.Errorf("exit code %d, %q is not in: %s", code, missing, out)
+		if err == nil && (got != code || len(missing) > 0) {
+			err = fmt.Errorf("exit code %d, %q is not in: %s", got, missing, out)
 		}
 		return err
 	})
 }
 
+// timesOut holds that `knative-addon wait` times out with all words in its output. On a busy machine, the command may not have read all
+// objects in its time.
+func (o operator) timesOut(t *testing.T, words []string, name string) {
+	t.Helper()
+	o.becomes(t, 1, append([]string{"timed out; not reached"}, words...), "wait", name, "--timeout=6s")
+}
+
 // showRefusedObjects has the commands show a cluster whose work agent cannot apply ConfigMaps.
 func (o operator) showRefusedObjects(t *testing.T, c *lab.Cluster) {
-	o.becomes(t, []string{
+	o.becomes(t, 0, []string{
 		"ManagedClusterAddOn " + c.Name + "/knative-serving", "ManifestWork knative-serving-foundation: Applied is True",
 		"ManifestWork knative-serving-gate: holds the rollout", "ManifestWork addon-knative-serving-deploy-0: Applied is False",
 		"ConfigMap knative-serving/", "not applied:", "exceeded quota",
 	}, "tree", c.Name, "serving")
-	o.becomes(t, []string{c.Name, "knative-serving", "ManifestWork", "False", "0 of 1 ready; worst: " + c.Name + " knative-serving is "}, "status", "--not-ready")
-	o.ends(t, 1, []string{"timed out", c.Name + " knative-serving"}, "wait", c.Name, "--timeout=3s")
+	o.becomes(t, 0, []string{c.Name, "knative-serving", "ManifestWork", "False", "0 of 1 ready; worst: " + c.Name + " knative-serving is "}, "status", "--not-ready")
+	o.timesOut(t, []string{c.Name + " knative-serving"}, c.Name)
 }
 
 // commandFleet has the commands show, explain and change a cluster that is ready, and a resource without a cluster.
 func commandFleet(t *testing.T, m team, c *lab.Cluster) {
 	o := operator{m.Fleet}
 	m.configs = connect(t, m.Hub).dynamic
+	settled(t, m.Fleet, api.Serving, c) // the hub records the version after the add-on is Available
 	t.Run("the commands show a ready cluster", func(t *testing.T) { o.showReady(t, c) })
 	t.Run("the commands show a resource without a ClusterProfile", func(t *testing.T) { o.showUnresolved(t) })
 	t.Run("an add-on is paused and resumed", func(t *testing.T) { o.pauseAddOn(t, c) })
@@ -107,10 +115,10 @@ func (o operator) showUnresolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	const reason = api.ReasonClusterProfileNotFound
-	o.becomes(t, []string{"default/nowhere", "Unknown", "False", reason, "1 of 2 ready; worst: default/nowhere"}, "status")
+	o.becomes(t, 0, []string{"default/nowhere", "Unknown", "False", reason, "1 of 2 ready; worst: default/nowhere"}, "status")
 	o.ends(t, 0, []string{"KnativeServing default/typo", "TargetClusterResolved is False, " + reason}, "tree", "nowhere")
 	o.ends(t, 0, []string{"Meaning:", "bind a ManagedClusterSet", "docs/troubleshooting.md"}, "explain", reason)
-	o.ends(t, 1, []string{"timed out", "default/nowhere knative-serving (KnativeServing default/typo): " + reason}, "wait", "default/typo", "--timeout=3s")
+	o.timesOut(t, []string{"default/nowhere knative-serving (KnativeServing default/typo): " + reason}, "default/typo")
 	if err := resources.Delete(t.Context(), "typo", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -193,6 +201,6 @@ func (o operator) rollBackSpec(t *testing.T, m team, c *lab.Cluster) {
 	o.ends(t, 2, []string{"does not continue without a change", c.Name + " knative-serving", "UnknownVersion"}, "wait", c.Name, "--timeout=9m")
 	o.ends(t, 0, []string{"annotated " + api.RollbackAnnotation + "=last-known-good"},
 		"rollback", "knativeserving/default", "--namespace", harness.Namespace, "--to", api.RollbackLastKnownGood)
-	o.becomes(t, []string{"1 of 1 ready"}, "status") // until the manager rolls back, UnknownVersion would end a wait
+	o.becomes(t, 0, []string{"1 of 1 ready"}, "status") // until the manager rolls back, UnknownVersion would end a wait
 	o.ends(t, 0, []string{"is ready"}, "wait", c.Name, "--timeout=9m")
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,10 +45,13 @@ func TestUserFinalizer(t *testing.T) {
 	}
 	for _, w := range ways {
 		w.saysOfRemoval(t, object[w.Name])
-		service, err := w.knativeServices().Get(t.Context(), "hello", metav1.GetOptions{})
-		if err != nil || service.GetDeletionTimestamp() == nil {
-			t.Errorf("the user's Service of %s is not being deleted, error %v", w.Name, err)
-		}
+		eventually(t, "the user's Service of "+w.Name+" is being deleted", time.Minute, func(ctx context.Context) error {
+			service, err := w.knativeServices().Get(ctx, "hello", metav1.GetOptions{})
+			if err == nil && service.GetDeletionTimestamp() == nil {
+				err = errors.New("the Service is not being deleted")
+			}
+			return err
+		})
 	}
 	managed := ways[0]
 	eventually(t, "the add-on says so too", time.Minute, func(ctx context.Context) error {

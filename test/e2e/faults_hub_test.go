@@ -37,10 +37,11 @@ func TestRolloutWithoutHub(t *testing.T) {
 	m.patchDefault(t, fmt.Sprintf(`{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, marker))
 	after := m.specHash(t)
 	eventually(t, "two clusters have the new spec", 3*time.Minute, w.checkCarrying(after, 2))
-	m.interruptHub(t)
-	if n := w.countClusters(after); n == len(f.Managed) {
-		t.Error("the API server stopped too late to prove anything")
-	}
+	m.interruptHub(t, func() {
+		if n := w.countClusters(after); n == len(f.Managed) {
+			t.Error("the API server stopped too late to prove anything")
+		}
+	})
 	eventually(t, "all clusters have completed the new spec", 6*time.Minute, m.checkCompleted(after, len(f.Managed)))
 	w.checkObserved(t)
 	settled(t, f, api.Serving, f.Managed...)
@@ -51,8 +52,8 @@ func TestRolloutWithoutHub(t *testing.T) {
 	})
 }
 
-// interruptHub kills the hub's API server, waits until the manager reports the outage, and starts the API server.
-func (m team) interruptHub(t *testing.T) {
+// interruptHub kills the hub's API server, waits until the manager reports the outage, runs a check, and starts the API server.
+func (m team) interruptHub(t *testing.T, check func()) {
 	t.Helper()
 	if err := m.Kill(hubServer); err != nil {
 		t.Fatal(err)
@@ -64,6 +65,7 @@ func (m team) interruptHub(t *testing.T) {
 		return nil
 	})
 	alive(t, m.Fleet)
+	check()
 	if err := m.StartHubServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}

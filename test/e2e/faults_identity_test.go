@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
@@ -91,10 +93,14 @@ func (i profileIdentity) createOperatorAnchor(t *testing.T, s spoke) {
 		t.Fatal(err)
 	}
 	for _, d := range i.listOperatorOwned(t.Context(), t, s) {
-		d.OwnerReferences = append(d.OwnerReferences, metav1.OwnerReference{
+		// The cluster writes the status of the Deployment at any time, so that an update might conflict.
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": append(d.OwnerReferences, metav1.OwnerReference{
 			APIVersion: "v1", Kind: "ConfigMap", Name: anchor.Name, UID: anchor.UID, Controller: new(true),
-		})
-		if _, err := s.kube.AppsV1().Deployments(otherNamespace).Update(t.Context(), &d, metav1.UpdateOptions{}); err != nil {
+		})}})
+		if err == nil {
+			_, err = s.kube.AppsV1().Deployments(otherNamespace).Patch(t.Context(), d.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

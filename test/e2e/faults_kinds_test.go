@@ -97,7 +97,7 @@ func (p push) forbidProfiles(t *testing.T) (permit func()) {
 func (p push) removeProfileKind(t *testing.T, ways []way, fault, restored func()) {
 	before := map[string]map[string]string{}
 	for _, w := range ways {
-		before[w.Name] = specs(t, w.spoke)
+		before[w.Name] = w.restingSpecs(t)
 	}
 	crd := p.deleteKind(t, profileCRD)
 	missing := verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileNotFound}

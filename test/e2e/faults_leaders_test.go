@@ -133,12 +133,7 @@ func (p push) checkSingleManager(t *testing.T, ways []way, second string) {
 // resources.
 func (p push) finalState(t *testing.T, ways []way) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	for _, w := range ways {
-		for name, version := range specs(t, w.spoke) {
-			out[w.Name+" "+name] = version
-		}
-	}
+	out := specsOf(t, ways)
 	for _, gvr := range append(hubWrites(), api.Serving.Resource()) {
 		items, err := p.hub.listed(t.Context(), gvr)
 		if err != nil {

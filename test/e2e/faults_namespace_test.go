@@ -48,7 +48,7 @@ func TestNamespaceFaults(t *testing.T) {
 func (p push) deleteAddOnNamespace(t *testing.T, ways []way) {
 	before := map[string]map[string]string{}
 	for _, w := range ways {
-		before[w.Name] = specs(t, w.spoke)
+		before[w.Name] = w.restingSpecs(t)
 	}
 	namespaces := p.hub.kube.CoreV1().Namespaces()
 	if err := namespaces.Delete(t.Context(), harness.Namespace, metav1.DeleteOptions{}); err != nil {

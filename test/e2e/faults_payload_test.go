@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -188,23 +190,46 @@ func removeComplete(t *testing.T, m team, c *lab.Cluster) {
 	checkFailuresIgnored(t, deleted())
 }
 
-// watchDeletedWebhooks collects the last versions of deleted validating webhook configurations, until the returned function is called.
+// watchDeletedWebhooks collects the last versions of deleted validating webhook configurations. The returned function waits until the watch
+// has shown the deletion of every configuration of Knative, and ends the watch.
 func watchDeletedWebhooks(t *testing.T, s spoke) (stop func() []admissionregistrationv1.ValidatingWebhookConfiguration) {
 	t.Helper()
-	watched, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{})
+	configurations := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	list, err := configurations.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	watched, err := configurations.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
 	var deleted []admissionregistrationv1.ValidatingWebhookConfiguration
 	var events sync.WaitGroup
 	events.Go(func() {
 		for event := range watched.ResultChan() {
 			if c, isConfiguration := event.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); isConfiguration && event.Type == watch.Deleted {
+				mu.Lock()
 				deleted = append(deleted, *c)
+				mu.Unlock()
 			}
 		}
 	})
+	isDeleted := func(name string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.ContainsFunc(deleted, func(c admissionregistrationv1.ValidatingWebhookConfiguration) bool { return c.Name == name })
+	}
 	return func() []admissionregistrationv1.ValidatingWebhookConfiguration {
+		t.Helper()
+		eventually(t, "the watch shows the deletion of the webhook configurations", time.Minute, func(context.Context) error {
+			for _, c := range list.Items {
+				if strings.Contains(c.Name, "knative") && !isDeleted(c.Name) {
+					return fmt.Errorf("the watch has not shown the deletion of %s", c.Name)
+				}
+			}
+			return nil
+		})
 		watched.Stop()
 		events.Wait()
 		return deleted

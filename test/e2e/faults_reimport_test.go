@@ -52,7 +52,7 @@ func TestReimported(t *testing.T) {
 	})
 	t.Run("a Knative of another installer is refused, and adopted on request", func(t *testing.T) {
 		directCluster{push: p, spoke: connect(t, foreign)}.installByHand(t)
-		before := resourceVersions(t, connect(t, foreign))
+		before := connect(t, foreign).restingVersions(t)
 		w.replaceCluster(t, lost.Name+"-agent")
 		w = w.importBeforeGivingUp(t, foreign)
 		w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)

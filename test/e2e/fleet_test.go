@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -127,6 +128,31 @@ func eventually(t *testing.T, what string, patience time.Duration, check func(ct
 	}
 }
 
+// restTime is how long nothing may change before a story takes a snapshot.
+const restTime = 3 * time.Second
+
+// awaitRest waits until what a function reads has not changed for restTime, and returns what was read. A late write of the step before, such
+// as of a controller that waits for a processor, would otherwise count as a write of the next step.
+func awaitRest(t *testing.T, what string, read func(ctx context.Context) (map[string]string, error)) map[string]string {
+	t.Helper()
+	var last map[string]string
+	since := time.Now()
+	eventually(t, what+" is at rest", 2*time.Minute, func(ctx context.Context) error {
+		now, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		if last == nil || !maps.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < restTime {
+			return fmt.Errorf("the last change is %s old", quiet)
+		}
+		return nil
+	})
+	return last
+}
+
 // enabled enables the components on the clusters with clusteradm and waits until they are Available.
 func enabled(t *testing.T, f *harness.Fleet, components []api.Component, clusters ...*lab.Cluster) {
 	t.Helper()
@@ -173,8 +199,8 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 			}
 			for _, w := range works {
 				if w.Name == manifestwork.GateName(component) {
-					if manifestwork.IsClosed(&w) {
-						return fmt.Errorf("%s is closed", w.Name)
+					if manifestwork.IsClosed(&w) || !manifestwork.IsReported(&w) {
+						return fmt.Errorf("%s is closed: %t, and has generation %d and conditions %+v", w.Name, manifestwork.IsClosed(&w), w.Generation, w.Status.Conditions)
 					}
 					continue
 				}

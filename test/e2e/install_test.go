@@ -94,17 +94,15 @@ func checkWorkloadsAvailable(t *testing.T, s spoke) {
 func checkSpokeFieldsKept(t *testing.T, f *harness.Fleet, s spoke) {
 	ctx := t.Context()
 	// A hand that scales as an autoscaler would.
-	scale, err := s.kube.AppsV1().Deployments("knative-serving").GetScale(ctx, "activator", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scale.Spec.Replicas = 2
-	if _, err := s.kube.AppsV1().Deployments("knative-serving").UpdateScale(ctx, "activator", scale, metav1.UpdateOptions{}); err != nil {
+	if err := s.scale(ctx, "activator", 2); err != nil {
 		t.Fatal(err)
 	}
 	job := findFinishedJob(t, s)
 	deleteJob(t, f, s, job)
-	before := readSpokeFields(t, s)
+	s.guarded(t)
+	before := awaitRest(t, "what Knative has written on "+s.Name, func(context.Context) (map[string]string, error) {
+		return readSpokeFields(t, s), nil //nolint:contextcheck // the function uses the context of the test
+	})
 	if len(before) < 10 {
 		t.Fatalf("Knative's webhooks have written next to nothing: %v", before)
 	}
@@ -127,6 +125,15 @@ func checkSpokeFieldsKept(t *testing.T, f *harness.Fleet, s spoke) {
 		t.Errorf("finished and removed Job %q is back (error %v)", job, err)
 	}
 	available(t, f, []api.Component{api.Serving}, s.Cluster)
+}
+
+// scale sets the replicas of a Deployment of Serving. The cluster writes the status of the Deployment at any time, so that an update of its
+// scale might conflict.
+func (s spoke) scale(ctx context.Context, deployment string, replicas int) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	deployments := s.dynamic.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(servingNamespace)
+	_, err := deployments.Patch(ctx, deployment, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")
+	return err
 }
 
 // deleteJob deletes a finished Job until the payload no longer carries the Job. An agent that applies the payload before the agent

@@ -110,7 +110,7 @@ func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx c
 	k.mu.Lock()
 	k.kills = map[string]int{}
 	k.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), loadFactor*10*time.Minute)
 	defer cancel()
 	var killed []string
 	err := errors.New("not read yet")

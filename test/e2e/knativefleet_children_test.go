@@ -3,9 +3,12 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,7 +22,8 @@ type childEvent struct {
 	ready          bool
 }
 
-// watchChildren collects the states of the children, in the order of the API server. The returned function ends the watch.
+// watchChildren collects the states of the children, in the order of the API server. The returned function waits until the watch has shown
+// the present state of every child, and ends the watch.
 func (f knativeFleet) watchChildren(t *testing.T) (end func() []childEvent) {
 	t.Helper()
 	list, err := f.resources(api.Serving).List(t.Context(), metav1.ListOptions{})
@@ -30,16 +34,39 @@ func (f knativeFleet) watchChildren(t *testing.T) (end func() []childEvent) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex
 	var out []childEvent
+	shown := map[string]bool{} // by resource version
+	for i := range list.Items {
+		shown[list.Items[i].GetResourceVersion()] = true
+	}
 	var collecting sync.WaitGroup
 	collecting.Go(func() {
 		for e := range w.ResultChan() {
 			if child, ok := e.Object.(*unstructured.Unstructured); ok {
+				mu.Lock()
 				out = append(out, childEvent{child.GetName(), child.GetAnnotations()[api.FleetRevisionAnnotation], isReadyNow(child)})
+				shown[child.GetResourceVersion()] = true
+				mu.Unlock()
 			}
 		}
 	})
 	return func() []childEvent {
+		t.Helper()
+		eventually(t, "the watch shows every child", time.Minute, func(ctx context.Context) error {
+			now, err := f.resources(api.Serving).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range now.Items {
+				if child := &now.Items[i]; !shown[child.GetResourceVersion()] {
+					return fmt.Errorf("the watch has not shown version %s of %s", child.GetResourceVersion(), child.GetName())
+				}
+			}
+			return nil
+		})
 		w.Stop()
 		collecting.Wait()
 		return out

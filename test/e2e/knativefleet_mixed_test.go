@@ -67,14 +67,9 @@ func (f knativeFleet) join(t *testing.T) {
 	c := f.last()
 	f.token(t, c.Name, c, c.Credential.Token)
 	f.becomesReady(t, 5)
-	fleet, err := f.readFleet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []fleetv1alpha1.VersionCount{{Component: api.Serving.AddOnName(), Version: runningVersion(t, f, c.Name), Clusters: 5}}
-	if diff := cmp.Diff(want, fleet.Status.Rollout.Versions); diff != "" {
-		t.Errorf("the versions of the status (-want +got):\n%s", diff)
-	}
+	f.counts(t, func(s fleetv1alpha1.RolloutStatus) bool {
+		return cmp.Equal(s.Versions, []fleetv1alpha1.VersionCount{{Component: api.Serving.AddOnName(), Version: runningVersion(t, f, c.Name), Clusters: 5}})
+	})
 }
 
 // runningVersion returns the version that a child reports.
@@ -171,13 +166,13 @@ func (f knativeFleet) pause(t *testing.T) {
 	f.setServing(t, map[string]any{"config": map[string]any{"defaults": map[string]any{"revision-timeout-seconds": "323"}}})
 	f.reports(t, conditionState{fleetv1alpha1.RolledOut, metav1.ConditionFalse, fleetv1alpha1.ReasonPaused}, "0 of 5 clusters")
 	for _, name := range f.clusters {
-		child, err := f.resources(api.Serving).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if child.GetAnnotations()[api.PausedAnnotation] != "true" {
-			t.Errorf("the child of %s is not paused", name)
-		}
+		eventually(t, "the child of "+name+" is paused", time.Minute, func(ctx context.Context) error {
+			child, err := f.resources(api.Serving).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && child.GetAnnotations()[api.PausedAnnotation] != "true" {
+				err = fmt.Errorf("its annotations are %v", child.GetAnnotations())
+			}
+			return err
+		})
 	}
 	f.haveTimeout(t, heldTimeout)
 	f.annotateFleet(t, api.PausedAnnotation, "")

@@ -242,13 +242,9 @@ func (f knativeFleet) install(t *testing.T) {
 	for _, name := range f.clusters {
 		f.ready(t, api.Serving, name)
 	}
-	fleet, err := f.readFleet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fleet.Status.Rollout; got.Total != 3 || got.Updated != 3 || got.Ready != 3 || got.Failed+got.Unresolved > 0 || len(got.Clusters) > 0 {
-		t.Errorf("the status counts %+v", got)
-	}
+	f.counts(t, func(s fleetv1alpha1.RolloutStatus) bool {
+		return s.Total == 3 && s.Updated == 3 && s.Ready == 3 && s.Failed+s.Unresolved == 0 && len(s.Clusters) == 0
+	})
 }
 
 // edit changes the template. When a cluster gets the revision, the cluster before has to be Ready with the revision.
@@ -301,12 +297,12 @@ func (f knativeFleet) restore(t *testing.T) {
 func (f knativeFleet) stop(t *testing.T) {
 	f.setServing(t, map[string]any{"version": "9.99"})
 	f.reports(t, conditionState{fleetv1alpha1.Ready, metav1.ConditionFalse, fleetv1alpha1.ReasonMaxFailuresExceeded}, f.clusters[0])
+	f.counts(t, func(s fleetv1alpha1.RolloutStatus) bool {
+		return s.Updated == 1 && s.Failed == 1 && len(s.Clusters) > 0 && s.Clusters[0].Reason == api.ReasonUnknownVersion
+	})
 	fleet, err := f.readFleet(t.Context())
 	if err != nil {
 		t.Fatal(err)
-	}
-	if got := fleet.Status.Rollout; got.Updated != 1 || got.Failed != 1 || got.Clusters[0].Reason != api.ReasonUnknownVersion {
-		t.Errorf("the status counts %+v", got)
 	}
 	f.setServing(t, map[string]any{"version": "1.23"})
 	f.becomesReady(t, 3)

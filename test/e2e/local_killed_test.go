@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +39,5 @@ func (l localInstalls) killManager(t *testing.T) {
 		return err
 	})
 	l.proxy.Inject(nil)
-	if left := l.left(t); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
-	}
+	l.awaitRemoved(t)
 }

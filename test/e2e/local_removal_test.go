@@ -24,6 +24,12 @@ func (l localInstalls) left(t *testing.T) []string {
 	return slices.DeleteFunc(listLeftovers(t, l.spoke), func(o string) bool { return strings.Contains(o, " knative-addon") })
 }
 
+// awaitRemoved waits until nothing is left that should be gone: the pods of finished Jobs wait for the garbage collector of the hub.
+func (l localInstalls) awaitRemoved(t *testing.T) {
+	t.Helper()
+	l.awaitRemovedExcept(t, " knative-addon")
+}
+
 func (l localInstalls) removes(t *testing.T) {
 	crds := len(l.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions"))
 	l.delete(t, "second")
@@ -37,9 +43,7 @@ func (l localInstalls) removes(t *testing.T) {
 	l.ready(t, api.Serving, "third")
 	l.delete(t, "third")
 	l.gone(t, api.Serving, "third")
-	if left := l.left(t); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
-	}
+	l.awaitRemoved(t)
 	if now := len(l.list(t, "apiextensions.k8s.io", "v1", "customresourcedefinitions")); now != crds {
 		t.Errorf("there are %d CRDs, before there were %d", now, crds)
 	}
@@ -103,9 +107,7 @@ func (l localInstalls) adoptForeign(t *testing.T) {
 	}
 	l.delete(t, "heir")
 	l.gone(t, api.Serving, "heir")
-	if left := l.left(t); len(left) > 0 {
-		t.Errorf("left: %s", strings.Join(left, ", "))
-	}
+	l.awaitRemoved(t)
 }
 
 // removeOwnership takes our label and owner from everything that is installed, and then the anchor away.

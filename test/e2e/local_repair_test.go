@@ -90,15 +90,7 @@ func (l localInstalls) repairChanges(t *testing.T) {
 		},
 		{
 			"a scaled Deployment",
-			func(ctx context.Context) error {
-				scale, err := deployments.GetScale(ctx, "autoscaler", metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				scale.Spec.Replicas = 0
-				_, err = deployments.UpdateScale(ctx, "autoscaler", scale, metav1.UpdateOptions{})
-				return err
-			},
+			func(ctx context.Context) error { return l.scale(ctx, "autoscaler", 0) },
 			func(ctx context.Context) error {
 				d, err := deployments.Get(ctx, "autoscaler", metav1.GetOptions{})
 				if err == nil && *d.Spec.Replicas != 1 {

@@ -158,7 +158,7 @@ func (l localInstalls) readAnchor(t *testing.T, name string) *corev1.ConfigMap {
 const localNoWriteTime = 20 * time.Second
 
 func (l localInstalls) checkNoWrites(t *testing.T) {
-	before := specs(t, l.spoke)
+	before := l.restingSpecs(t)
 	time.Sleep(localNoWriteTime)
 	if diff := cmp.Diff(before, specs(t, l.spoke)); diff != "" {
 		t.Errorf("written at rest:\n%s", diff)

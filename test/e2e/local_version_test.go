@@ -28,13 +28,16 @@ func (l localInstalls) changeVersion(t *testing.T) {
 		}
 		return err
 	})
-	migration := func(version string) bool {
-		jobs := l.list(t, "batch", "v1", "jobs")
-		return slices.ContainsFunc(jobs, func(j unstructured.Unstructured) bool { return strings.Contains(j.GetName(), version) })
-	}
-	if migration("1.23") || !migration("1.22") {
-		t.Error("the Jobs are not those of the version")
-	}
+	eventually(t, "the Jobs are those of the version", time.Minute, func(ctx context.Context) error {
+		jobs, err := l.listed(ctx, schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"})
+		isOf := func(version string) bool {
+			return slices.ContainsFunc(jobs, func(j unstructured.Unstructured) bool { return strings.Contains(j.GetName(), version) })
+		}
+		if err == nil && (isOf("1.23") || !isOf("1.22")) {
+			err = fmt.Errorf("there are %d Jobs, of 1.23: %t, of 1.22: %t", len(jobs), isOf("1.23"), isOf("1.22"))
+		}
+		return err
+	})
 	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.20"}})
 	l.becomes(t, api.Serving, "first", conditionState{api.VersionMigrationEligible, metav1.ConditionFalse, api.ReasonNotEligible})
 	l.patch(t, "first", map[string]any{"spec": map[string]any{"version": "1.23"}})

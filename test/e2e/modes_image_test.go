@@ -72,10 +72,8 @@ func (w way) awaitPendingImages(t *testing.T) {
 	}
 	pod.Status.Phase = corev1.PodRunning
 	eventually(t, "the policy is in force on "+w.Name, time.Minute, func(ctx context.Context) error {
-		if _, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
-			return errors.New("the cluster accepts the report of a running pod")
-		}
-		return nil
+		_, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		return checkDenied(err, "the image cannot be pulled")
 	})
 	if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -5,9 +5,11 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -320,8 +322,8 @@ func leavesNothing(t *testing.T, ways []way) {
 	}
 }
 
-// watchPermissions watches the ClusterRoleBindings of Knative. check ends the watch and fails the story when a binding was deleted
-// while a pod in the namespace of Knative ran and was not being deleted, or when no binding was deleted. The pods of finished Jobs need no
+// watchPermissions watches the ClusterRoleBindings of Knative. check waits for the deletion of a binding, ends the watch, and fails the story
+// when a binding was deleted while a pod in the namespace of Knative ran and was not being deleted. The pods of finished Jobs need no
 // permissions, and wait for the garbage collector of the cluster.
 func (w way) watchPermissions(t *testing.T) (check func()) {
 	t.Helper()
@@ -330,7 +332,8 @@ func (w way) watchPermissions(t *testing.T) (check func()) {
 		events, err = w.kube.RbacV1().ClusterRoleBindings().Watch(t.Context(), metav1.ListOptions{}) //nolint:contextcheck // the watch lasts longer than the wait
 		return err
 	})
-	deleted, violations := 0, []string(nil)
+	var deleted atomic.Int32
+	var violations []string
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -339,7 +342,7 @@ func (w way) watchPermissions(t *testing.T) (check func()) {
 			if e.Type != watch.Deleted || !isBinding || !strings.Contains(o.Name, "knative") {
 				continue
 			}
-			deleted++
+			deleted.Add(1)
 			pods, err := w.kube.CoreV1().Pods("knative-serving").List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				violations = append(violations, err.Error())
@@ -355,11 +358,14 @@ func (w way) watchPermissions(t *testing.T) (check func()) {
 	}()
 	return func() {
 		t.Helper()
+		eventually(t, "the watch of "+w.Name+" shows the deletion of a ClusterRoleBinding", time.Minute, func(context.Context) error {
+			if deleted.Load() == 0 {
+				return errors.New("the watch has shown none")
+			}
+			return nil
+		})
 		events.Stop()
 		<-done
-		if deleted == 0 {
-			t.Errorf("%s: the watch saw no deletion of a ClusterRoleBinding", w.Name)
-		}
 		for _, v := range violations {
 			t.Errorf("%s: %s", w.Name, v)
 		}

@@ -123,10 +123,13 @@ func knativeAddOnWith(ctx context.Context, f *harness.Fleet, kubeconfig string, 
 // uninstallRefused runs the check of the chart's hook with the hook's own permissions.
 func uninstallRefused(t *testing.T, f *harness.Fleet) {
 	kubeconfig := applyHook(t, f, "uninstall-check", "kind: Job\n", "helm.sh/hook: pre-delete\n")
-	out, err := knativeAddOnWith(t.Context(), f, kubeconfig, "uninstall-check")
-	if err == nil || !strings.Contains(out, "ManagedClusterAddOn cluster1/knative-serving") || !strings.Contains(out, "clusteradm addon disable") {
-		t.Errorf("error is %v, the check says %q", err, out)
-	}
+	eventually(t, "the check refuses the uninstall", time.Minute, func(ctx context.Context) error { // the hub may know the new role a moment later
+		out, err := knativeAddOnWith(ctx, f, kubeconfig, "uninstall-check")
+		if err == nil || !strings.Contains(out, "ManagedClusterAddOn cluster1/knative-serving") || !strings.Contains(out, "clusteradm addon disable") {
+			return fmt.Errorf("error is %v, the check says %q", err, out) //nolint:errorlint // the error may be nil
+		}
+		return nil
+	})
 }
 
 // applyHook applies the ServiceAccount and the permissions of a hook of the chart, and returns a kubeconfig of the ServiceAccount. The last

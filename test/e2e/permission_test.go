@@ -119,7 +119,7 @@ func (c *credential) resource(policy string) string {
 		api.Group+"/v1beta1", c.component.Kind(), api.DeletionPolicyAnnotation, policy, c.spec)
 }
 
-// grant gives the credential what `knative-addon rbac` prints for a deletion policy.
+// grant gives the credential what `knative-addon rbac` prints for a deletion policy, and waits until the API server follows.
 func (c *credential) grant(t *testing.T, policy string, args ...string) []permission {
 	t.Helper()
 	printed := c.run(t, filepath.Join("..", "..", "bin", "knative-addon"), c.resource(policy), append([]string{"rbac", "-f", "-"}, args...)...)
@@ -135,6 +135,9 @@ func (c *credential) grant(t *testing.T, policy string, args ...string) []permis
 	}
 	for _, r := range roles.Items {
 		out = append(out, permissionsIn(r.Namespace, r.Rules)...)
+	}
+	for _, p := range out {
+		c.awaitAllowed(t, p, true)
 	}
 	t.Logf("%d permissions with policy %q", len(out), policy)
 	return out

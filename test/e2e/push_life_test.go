@@ -92,12 +92,7 @@ func (l directCluster) adoptInstallation(t *testing.T) {
 	l.installByHand(t)
 	before := runningPods(t, l.spoke)
 	l.apply(t, api.Serving, l.Name, kourier())
-	message := l.awaitUnresolved(t, api.Serving, l.Name, api.ReasonExistingInstallation)
-	for _, want := range []string{"Deployment knative-serving/activator", api.AdoptAnnotation} {
-		if !strings.Contains(message, want) {
-			t.Errorf("the message does not say %q: %s", want, message)
-		}
-	}
+	l.awaitUnresolved(t, api.Serving, l.Name, api.ReasonExistingInstallation, "Deployment knative-serving/activator", api.AdoptAnnotation)
 	if ours := l.listOwned(t); len(ours) > 0 {
 		t.Errorf("it was not left alone: %s", strings.Join(ours, ", "))
 	}
@@ -202,9 +197,9 @@ func (l directCluster) breakProviderFile(t *testing.T) {
 		}
 		return nil
 	})
-	if log := l.log(t, harness.Manager); !strings.Contains(log, "the access providers stay as they were") {
-		t.Error("the log does not tell of the file")
-	}
+	eventually(t, "the log tells of the file", time.Minute, func(context.Context) error {
+		return checkSays(l.log(t, harness.Manager), []string{"the access providers stay as they were"})
+	})
 	deployments := l.kube.AppsV1().Deployments("knative-serving")
 	if err := deployments.Delete(t.Context(), "autoscaler", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -250,7 +245,7 @@ func (l directCluster) log(t *testing.T, component string) string {
 
 // revokeCredential takes the account away whose token the manager uses, and gives it a token of a new one.
 func (l directCluster) revokeCredential(t *testing.T) {
-	before := specs(t, l.spoke)
+	before := l.restingSpecs(t)
 	if err := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,6 @@ type conditionState struct {
 	reason    string
 }
 
-// becomes waits until a condition of the resource, and of its present generation, is as wanted.
 // becomes waits until the resource has the condition at its generation, with a message that holds the texts.
 func (m team) becomes(t *testing.T, c api.Component, name string, want conditionState, says ...string) metav1.Condition {
 	t.Helper()
@@ -259,9 +258,12 @@ func installReference(t *testing.T, m team, cluster string) {
 	if got, want := a.Annotations[api.InstalledForAnnotation], m.namespace+"/"+cluster; got != want {
 		t.Errorf("the add-on says that it was made for %q, want %q", got, want)
 	}
-	if !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
-		t.Errorf("the add-on's conditions are %v", a.Status.Conditions)
-	}
+	eventually(t, "the add-on resolves its cluster too", time.Minute, func(ctx context.Context) error {
+		if a := m.addOn(ctx, t, api.Serving, cluster); a == nil || !apimeta.IsStatusConditionTrue(a.Status.Conditions, api.TargetClusterResolved) {
+			return fmt.Errorf("the add-on is %v", a)
+		}
+		return nil
+	})
 }
 
 // remove deletes the resource and holds that nothing is left on the cluster but CRDs and Namespaces.

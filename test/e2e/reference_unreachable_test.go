@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +54,9 @@ func watchNoWrites(t *testing.T, m team, c api.Component, cluster string) func(t
 	t.Helper()
 	available(t, m.Fleet, []api.Component{c}, m.cluster(cluster))
 	settled(t, m.Fleet, c, m.cluster(cluster))
+	awaitRest(t, "what the hub says of "+cluster, func(ctx context.Context) (map[string]string, error) { // OCM reports last
+		return m.readHubVersions(ctx, c, cluster)
+	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), noWriteTime)
 	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
 	var watches []watch.Interface
@@ -97,6 +99,24 @@ func watchNoWrites(t *testing.T, m team, c api.Component, cluster string) func(t
 	}
 }
 
+// readHubVersions reads the resource versions of the resource of a component, of its add-on and of the works of its cluster.
+func (m team) readHubVersions(ctx context.Context, c api.Component, cluster string) (map[string]string, error) {
+	u, err := m.resources(c).Get(ctx, cluster, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Get(ctx, c.AddOnName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	works, err := m.ComponentWorks(ctx, c, cluster)
+	out := map[string]string{"resource": u.GetResourceVersion(), "add-on": a.ResourceVersion}
+	for i := range works {
+		out[works[i].Name] = works[i].ResourceVersion
+	}
+	return out, err
+}
+
 // lastFieldManager returns the last field manager of an object, with the fields.
 func lastFieldManager(o metav1.Object) string {
 	fields := o.GetManagedFields()
@@ -126,6 +146,17 @@ func unavailable(t *testing.T, m team, c *lab.Cluster) {
 	m.ready(t, api.Serving, c.Name)
 }
 
+// denialText is the message of policy denial.
+const denialText = "policy no-defaults denies the change"
+
+// checkDenied returns an error unless a request has failed with the text: a webhook that does not answer fails a request too.
+func checkDenied(err error, text string) error {
+	if err == nil || !strings.Contains(err.Error(), text) {
+		return fmt.Errorf("the request ends with %v, want %q", err, text) //nolint:errorlint // the error may be nil
+	}
+	return nil
+}
+
 const denial = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -136,7 +167,7 @@ spec:
     resourceRules:
     - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps], resourceNames: [config-defaults]}
   validations:
-  - {expression: "!has(object.data) || has(oldObject.data) && object.data == oldObject.data", message: policy no-defaults denies the change}
+  - {expression: "!has(object.data) || has(oldObject.data) && object.data == oldObject.data", message: ` + denialText + `}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -157,17 +188,14 @@ func denyConfigMap(t *testing.T, m team, c *lab.Cluster) {
 	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
 		_, err := s.kube.CoreV1().ConfigMaps("knative-serving").Patch(ctx, "config-defaults", types.MergePatchType,
 			[]byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			return errors.New("not yet")
-		}
-		return nil
+		return checkDenied(err, denialText)
 	})
 	patch := `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"301"}}}}`
 	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionFalse, api.ReasonApplyFailed},
-		"ConfigMap knative-serving/config-defaults: ", "policy no-defaults denies the change")
+		"ConfigMap knative-serving/config-defaults: ", denialText)
 	if _, err := m.Command(t.Context(), "kubectl", "--kubeconfig", c.Kubeconfig, "delete", "--filename", policy); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +248,7 @@ func loseCluster(t *testing.T, m team, c *lab.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := specs(t, connect(t, c))
+	written := connect(t, c).restingSpecs(t)
 	shortLease(t, m, c.Name)
 	m.away(t, c)
 	m.awaitUnresolved(t, api.Serving, c.Name, api.ReasonManagedClusterUnavailable)
@@ -320,22 +348,23 @@ func deleteWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
 	}
 }
 
-// event waits for an Event of that reason on the hub.
-func event(t *testing.T, m team, reason string) corev1.Event {
+// event waits for an Event of that reason on the hub, with a message that holds the texts.
+func event(t *testing.T, m team, reason string, says ...string) {
 	t.Helper()
-	var found corev1.Event
 	s := connect(t, m.Hub)
 	eventually(t, "Event "+reason, time.Minute, func(ctx context.Context) error {
 		list, err := s.kube.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
-		if err == nil && len(list.Items) == 0 {
-			err = errors.New("there is none")
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			found = list.Items[0]
+		last := errors.New("there is none")
+		for _, e := range list.Items {
+			if last = checkSays(e.Message, says); last == nil {
+				return nil
+			}
 		}
-		return err
+		return last
 	})
-	return found
 }
 
 // deleteManagedClusterFirst detaches a cluster that has an installation, and then deletes its resource.

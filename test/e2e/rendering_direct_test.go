@@ -95,10 +95,8 @@ func refuseCRD(t *testing.T, c *lab.Cluster, expression, patch string) {
 	}
 	s := connect(t, c)
 	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
-		if _, err := patchCRD(ctx, s, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
-			return errors.New("the cluster accepts the change")
-		}
-		return nil
+		_, err := patchCRD(ctx, s, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return checkDenied(err, renderingDenial)
 	})
 }
 
@@ -106,7 +104,7 @@ func (f knativeFleet) stopDirectRendering(t *testing.T) {
 	first, refusing, last := f.clusters[0], f.clusters[1], f.clusters[2]
 	refuseCRD(t, f.Spokes[0], withoutDescription, addDescription)
 	waiting := connect(t, f.Spokes[1])
-	before := specs(t, waiting)
+	before := waiting.restingSpecs(t)
 	for range 2 {
 		// A restarted manager reports the stop again: the Event tells that it has decided.
 		if _, err := f.Command(t.Context(), "kubectl", "delete", "events", "--all-namespaces", "--field-selector", "reason=RenderingStopped"); err != nil {

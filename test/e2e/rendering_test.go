@@ -23,6 +23,9 @@ import (
 // otherRendering makes a manager render every spec differently.
 const otherRendering = "--keep-config-examples"
 
+// renderingDenial is the message of the policy of denialOf.
+const renderingDenial = "policy no-examples denies the change"
+
 // denialOf returns a policy of a cluster that refuses a rendering: the object of the rule that the expression does not permit.
 func denialOf(rule, expression string) []byte {
 	return fmt.Appendf(nil, `
@@ -35,7 +38,7 @@ spec:
     resourceRules:
     - {apiVersions: [v1], operations: [CREATE, UPDATE], %s}
   validations:
-  - {expression: %q, message: policy no-examples denies the change}
+  - {expression: %q, message: `+renderingDenial+`}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -143,10 +146,7 @@ func (m team) refuseRendering(t *testing.T, c *lab.Cluster, expression, patch st
 	eventually(t, "the policy is in force", time.Minute, func(ctx context.Context) error {
 		_, err := s.kube.CoreV1().ConfigMaps("knative-serving").Patch(ctx, "config-defaults", types.MergePatchType,
 			[]byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			return errors.New("not yet")
-		}
-		return nil
+		return checkDenied(err, renderingDenial)
 	})
 }
 

@@ -100,9 +100,12 @@ func pausedRollback(t *testing.T, m team, w *specWatch, before, after string) {
 		}
 		return nil
 	})
-	if n := w.countClusters(after); n != 1 {
-		t.Errorf("%d clusters have the changed spec, want the paused one", n)
-	}
+	eventually(t, "only the paused cluster has the changed spec", time.Minute, func(context.Context) error { // the watch follows OCM
+		if n := w.countClusters(after); n != 1 {
+			return fmt.Errorf("%d clusters have the changed spec", n)
+		}
+		return nil
+	})
 	for name, generation := range workGenerations(t, m.Fleet, last) {
 		if untouched[name] != generation {
 			t.Errorf("work %s of the paused cluster went from generation %d to %d", name, untouched[name], generation)
@@ -322,13 +325,16 @@ func (w *specWatch) checkCarrying(hash string, want int) func(context.Context) e
 	}
 }
 
-// checkObserved holds what the watch has seen so far.
+// checkObserved waits until the watch has seen every payload change, and holds what the watch has seen so far.
 func (w *specWatch) checkObserved(t *testing.T) {
 	t.Helper()
+	eventually(t, "the watch has seen the payloads change", time.Minute, func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.changes < len(w.m.Managed) {
+			return fmt.Errorf("%d payloads have changed, want %d at least", w.changes, len(w.m.Managed))
+		}
+		return nil
+	})
 	w.checkNoViolations(t)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.changes < len(w.m.Managed) {
-		t.Errorf("%d payloads have changed, want %d at least", w.changes, len(w.m.Managed))
-	}
 }

@@ -97,7 +97,7 @@ func (w way) leaves(t *testing.T) {
 // refused makes the resource on a cluster that is somebody else's.
 func (w way) refused(t *testing.T, says ...string) {
 	t.Helper()
-	before := resourceVersions(t, w.spoke)
+	before := w.restingVersions(t)
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.shows(t, untold(api.ReasonTargetConflict), append(says, w.Name)...)
 	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {
@@ -109,7 +109,7 @@ func (w way) refused(t *testing.T, says ...string) {
 func (h sharedCluster) enableByUser(t *testing.T) {
 	t.Helper()
 	w, name := h.pull, api.Serving.AddOnName()
-	before := resourceVersions(t, w.spoke)
+	before := w.restingVersions(t)
 	if err := w.Enable(t.Context(), []string{name}, []string{w.Name}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +162,28 @@ func resourceVersions(t *testing.T, s spoke) map[string]string {
 	return out
 }
 
+// restingVersions waits until nobody writes to the Knative of a cluster any more, and returns the resource versions.
+func (s spoke) restingVersions(t *testing.T) map[string]string {
+	t.Helper()
+	s.awaitWebhooksWritten(t)
+	return awaitRest(t, "the Knative of "+s.Name, func(context.Context) (map[string]string, error) {
+		return resourceVersions(t, s), nil //nolint:contextcheck // the function uses the context of the test
+	})
+}
+
+// restingSpecs waits until nobody writes to the Knative of a cluster any more, and returns what specs returns.
+func (s spoke) restingSpecs(t *testing.T) map[string]string {
+	t.Helper()
+	s.awaitWebhooksWritten(t)
+	return awaitRest(t, "the Knative of "+s.Name, func(context.Context) (map[string]string, error) {
+		return specs(t, s), nil //nolint:contextcheck // the function uses the context of the test
+	})
+}
+
 // adoptForeign has Knative installed by somebody else.
 func (w way) adoptForeign(t *testing.T) {
 	directCluster{push: w.push, spoke: w.spoke}.installByHand(t)
-	w.awaitWebhooksWritten(t)
-	pods, before := runningPods(t, w.spoke), resourceVersions(t, w.spoke)
+	before, pods := w.restingVersions(t), runningPods(t, w.spoke)
 	w.apply(t, api.Serving, w.Name, kourier())
 	w.shows(t, untold(api.ReasonExistingInstallation), "Deployment knative-serving/activator", api.AdoptAnnotation)
 	if diff := cmp.Diff(before, resourceVersions(t, w.spoke)); diff != "" {

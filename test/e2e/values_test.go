@@ -65,9 +65,12 @@ func TestValues(t *testing.T) {
 	v.setRegionLabel(t, two, "us")
 	v.has(t, two, "us/2/silver $(cluster.name)")
 	available(t, v.Fleet, []api.Component{api.Serving}, one, two)
-	if got := v.nodeSelectorOf(t, one); got["kubernetes.io/os"] != "linux" {
-		t.Errorf("the activator of %s goes to nodes with %v", one.Name, got)
-	}
+	eventually(t, "the activator of "+one.Name+" goes to selected nodes", time.Minute, func(context.Context) error { // after the ConfigMap
+		if got := v.nodeSelectorOf(t, one); got["kubernetes.io/os"] != "linux" { //nolint:contextcheck // the function uses the context of the test
+			return fmt.Errorf("the activator goes to nodes with %v", got)
+		}
+		return nil
+	})
 	if got := v.nodeSelectorOf(t, two); len(got) > 0 {
 		t.Errorf("the activator of %s goes to nodes with %v", two.Name, got)
 	}

@@ -103,6 +103,7 @@ func waitMinSuccessTime(t *testing.T, w *completionWatch) {
 	hash := w.m.specHash(t)
 	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.checkCompleted(hash, len(w.m.Managed)))
 	w.m.awaitRolloutMessage(t, "completed with no errors")
+	w.awaitTimes(t, hash)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for cluster, began := range w.began[hash] {
@@ -116,9 +117,6 @@ func waitMinSuccessTime(t *testing.T, w *completionWatch) {
 		if len(busy) >= concurrency {
 			t.Errorf("%s began at %s while %v were not complete for %s", cluster, began.Format(time.TimeOnly), busy, minimum)
 		}
-	}
-	if n := len(w.began[hash]); n != len(w.m.Managed) {
-		t.Errorf("%d clusters were seen to begin, want all", n)
 	}
 }
 
@@ -137,6 +135,7 @@ func failMandatoryGroup(t *testing.T, w *completionWatch) {
 	mended := w.m.specHash(t)
 	eventually(t, "all clusters have the mended spec", 5*time.Minute, w.m.checkCompleted(mended, len(w.m.Managed)))
 	w.m.awaitRolloutMessage(t, "completed with no errors")
+	w.awaitTimes(t, mended)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range rest {
@@ -155,6 +154,19 @@ func failAllAtOnce(t *testing.T, w *completionWatch) {
 	w.m.holds(t, bad, good, w.m.Managed...)
 	w.m.awaitTimedOut(t, len(w.m.Managed))
 	w.m.rollBack(t, good)
+}
+
+// awaitTimes waits until the watch has seen every cluster begin and complete the spec with the hash.
+func (w *completionWatch) awaitTimes(t *testing.T, hash string) {
+	t.Helper()
+	eventually(t, "the watch has seen every cluster begin and end", time.Minute, func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if all := len(w.m.Managed); len(w.began[hash]) != all || len(w.ended[hash]) != all {
+			return fmt.Errorf("%d clusters were seen to begin, and %d to end", len(w.began[hash]), len(w.ended[hash]))
+		}
+		return nil
+	})
 }
 
 // breakDeployment changes the configuration so that new pods of a Deployment find no node.
@@ -262,21 +274,23 @@ func (m team) only(t *testing.T, hash string, clusters ...*lab.Cluster) {
 	}
 }
 
-// written is the works of the clusters with their resourceVersions.
+// written is the works of the clusters with their resourceVersions, when nobody writes to the works any more.
 func (m team) written(t *testing.T, clusters []*lab.Cluster) map[string]string {
 	t.Helper()
 	settled(t, m.Fleet, api.Serving, clusters...)
-	out := map[string]string{}
-	for _, c := range clusters {
-		works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
-		if err != nil {
-			t.Fatal(err)
+	return awaitRest(t, "the works", func(ctx context.Context) (map[string]string, error) {
+		out := map[string]string{}
+		for _, c := range clusters {
+			works, err := m.ComponentWorks(ctx, api.Serving, c.Name)
+			if err != nil {
+				return nil, err
+			}
+			for _, w := range works {
+				out[c.Name+"/"+w.Name] = w.ResourceVersion
+			}
 		}
-		for _, w := range works {
-			out[c.Name+"/"+w.Name] = w.ResourceVersion
-		}
-	}
-	return out
+		return out, nil
+	})
 }
 
 // rollBack goes back to what was last known to be good, and waits until all clusters have.

@@ -182,6 +182,9 @@ func (f *Fleet) RunManagerWithEnv(ctx context.Context, name string, env []string
 	})
 }
 
+// startTimeout bounds the start of a program on a busy machine.
+const startTimeout = 3 * time.Minute
+
 // program is a command of knative-addon that runs as a component of that name, with the token of a ServiceAccount.
 type program struct {
 	command, name, account string
@@ -218,7 +221,7 @@ func (f *Fleet) run(ctx context.Context, of program) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return p.WaitReady(ctx, func(ctx context.Context) error { return f.Probe(ctx, of.name, "/readyz") })
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"open-cluster-management.io/knative-addon/test/lab"
 	"open-cluster-management.io/knative-addon/test/lab/process"
@@ -81,7 +80,7 @@ func (o KnativeOperator) Run(ctx context.Context, l *lab.Lab, hub *lab.Cluster, 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return p.WaitReady(ctx, func(context.Context) error {
 		log, err := os.ReadFile(p.LogFile())

@@ -197,7 +197,7 @@ func TestCredentialCacheGoesOnWhenCallersGiveUp(t *testing.T) {
 
 func TestCredentialCacheDeadlines(t *testing.T) {
 	w, m := newTestCache(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err := w.get(ctx, specFor("/p"))
 	f, ok := errors.AsType[*fault](err)

@@ -137,7 +137,7 @@ func TestObjectStore(t *testing.T) {
 	for n := range 20 {
 		render(n)
 	}
-	for range 100 {
+	for range 1000 {
 		if runtime.GC(); countObjects(r.store) <= objects+3 {
 			break
 		}

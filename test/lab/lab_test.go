@@ -3,11 +3,14 @@
 package lab
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,10 +64,13 @@ func holdsPromises(t *testing.T) {
 	if err != nil || len(nodes.Items) != 1 {
 		t.Errorf("the credential shows %d nodes (%v), want 1", len(nodes.Items), err)
 	}
-	requests, err := l.Spokes[0].Requests()
-	if err != nil || !maps.Equal(requests, map[string]int{"list": 1}) {
-		t.Errorf("with the credential was asked %v (%v), want one list", requests, err)
-	}
+	awaitAnswer(t, "one list with the credential", func(context.Context) error {
+		requests, err := l.Spokes[0].Requests()
+		if err == nil && !maps.Equal(requests, map[string]int{"list": 1}) {
+			err = fmt.Errorf("with the credential was asked %v", requests)
+		}
+		return err
+	})
 	writes, err := l.Writes()
 	ofOCM := Write{Account: hubNamespace + ":registration-controller-sa", Verb: "create", Resource: "managedclustersets"}
 	if err != nil || writes[ofOCM] == 0 {
@@ -102,12 +108,22 @@ func recordsChanges(t *testing.T, c *Cluster) {
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := c.Changes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	deleted := slices.DeleteFunc(changes, func(change Change) bool { return change.Verb != "delete" || !strings.HasPrefix(change.Name, name) })
-	if len(deleted) != 1 || deleted[0].Name != name || deleted[0].Resource != "namespaces" || !strings.HasPrefix(deleted[0].Agent, "lab.test/") {
-		t.Errorf("the recorded deletions are %+v, want that of Namespace %s by lab.test", deleted, name)
+	awaitAnswer(t, "one deletion", func(context.Context) error {
+		changes, err := c.Changes()
+		deleted := slices.DeleteFunc(changes, func(change Change) bool { return change.Verb != "delete" || !strings.HasPrefix(change.Name, name) })
+		if err == nil && (len(deleted) != 1 || deleted[0].Name != name || deleted[0].Resource != "namespaces" || !strings.HasPrefix(deleted[0].Agent, "lab.test/")) {
+			err = fmt.Errorf("the recorded deletions are %+v, want that of Namespace %s by lab.test", deleted, name)
+		}
+		return err
+	})
+}
+
+// awaitAnswer waits for a result that an API server may have a moment after another answer, such as the record of a request.
+func awaitAnswer(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := waitFor(ctx, what, check); err != nil {
+		t.Error(err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,18 +70,43 @@ func removeAll(ctx context.Context, s *clusterFixture) error {
 	return err
 }
 
+// timedContext is a context whose time is over when a test says so, however slow the machine is.
+type timedContext struct {
+	context.Context //nolint:containedctx // this is a context
+
+	over chan struct{}
+	once sync.Once
+}
+
+func (c *timedContext) end() { c.once.Do(func() { close(c.over) }) }
+
+func (c *timedContext) Done() <-chan struct{} { return c.over }
+
+func (c *timedContext) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestSlow holds that what was done before the time was over is recorded, so that the next pass goes on from there.
 func TestSlow(t *testing.T) {
 	s, b := newClusterFixture(t), bundleOf(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	ctx := &timedContext{Context: t.Context(), over: make(chan struct{})}
+	passed := make(chan struct{})
 	s.disturb(func(request string) error {
-		if strings.HasPrefix(request, "apply deployments") {
-			<-ctx.Done()
+		if !strings.HasPrefix(request, "apply deployments") {
+			return nil
 		}
-		return nil
+		ctx.end()
+		<-passed
+		return errBusy
 	})
-	if _, err := s.Sync(ctx, b, SyncOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+	_, err := s.Sync(ctx, b, SyncOptions{})
+	close(passed)
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
 	s.disturb(nil)

@@ -41,7 +41,7 @@ func alive(pid int) bool {
 
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	for range 100 {
+	for range 1000 {
 		if !alive(pid) {
 			return
 		}

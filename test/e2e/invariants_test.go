@@ -20,8 +20,8 @@ const (
 	restWindow = 8 * time.Second
 	// settleInterval is the time between two checks of a fleet that writes nothing and is not settled yet.
 	settleInterval = time.Second
-	// convergence is how long the end of a story may take to come to rest.
-	convergence = 90 * time.Second
+	// convergence is how long the end of a story may take to come to rest, on a loaded machine.
+	convergence = loadFactor * 90 * time.Second
 )
 
 // storyRecord has the requests that one story has declared, for the checks of the invariants.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	workv1 "open-cluster-management.io/api/work/v1"
 	"open-cluster-management.io/sdk-go/pkg/patcher"
 )
 
@@ -23,7 +24,7 @@ func Patch[T client.Object](ctx context.Context, c patcher.PatchClient[T], read 
 		var none T
 		return none, fmt.Errorf("cannot patch %s: the object was not read from the hub", describeObject(read))
 	}
-	return sendPatch(ctx, c, difference[T]{read, change, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})}, subresources)
+	return sendPatch(ctx, c, difference[T]{read, change, true}, subresources)
 }
 
 // PatchUnlocked is Patch without the Conflict: another writer's change between the read and the write stays, unless both writers
@@ -31,14 +32,14 @@ func Patch[T client.Object](ctx context.Context, c patcher.PatchClient[T], read 
 // agents change all the time. No list may change, since the patch replaces the whole list; no key may be removed, since a patch
 // that removes the last key removes keys of other writers too.
 func PatchUnlocked[T client.Object](ctx context.Context, c patcher.PatchClient[T], read T, change func(T)) (T, error) {
-	return sendPatch(ctx, c, difference[T]{read, change, client.MergeFrom(read)}, nil)
+	return sendPatch(ctx, c, difference[T]{read, change, false}, nil)
 }
 
-// difference is a change of an object, with the patch that encodes the change.
+// difference is a change of an object. The patch of a locked difference has the resource version of the object.
 type difference[T client.Object] struct {
 	read   T
 	change func(T)
-	patch  client.Patch
+	locked bool
 }
 
 func sendPatch[T client.Object](ctx context.Context, c patcher.PatchClient[T], d difference[T], subresources []string) (T, error) {
@@ -51,22 +52,50 @@ func sendPatch[T client.Object](ctx context.Context, c patcher.PatchClient[T], d
 	if reflect.DeepEqual(d.read, desired) { // costs less than the encoding, in most passes of a controller
 		return d.read, nil
 	}
-	fields, err := client.MergeFrom(d.read).Data(desired) // a locked patch always has the resource version
+	data, err := d.encode(desired)
 	if err != nil {
 		return none, fmt.Errorf("cannot encode a patch of %s: %w", describeObject(d.read), err)
 	}
-	if string(fields) == "{}" {
+	if data == nil {
 		return d.read, nil
-	}
-	data, err := d.patch.Data(desired)
-	if err != nil {
-		return none, fmt.Errorf("cannot encode a patch of %s: %w", describeObject(d.read), err)
 	}
 	stored, err := c.Patch(ctx, d.read.GetName(), types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
 	if err != nil {
 		return none, fmt.Errorf("cannot patch %s: %w", describeObject(d.read), err)
 	}
 	return stored, nil
+}
+
+// encode returns the merge patch from the object that was read to desired; nil when both have the same encoding.
+func (d difference[T]) encode(desired T) ([]byte, error) {
+	var read, changed client.Object = d.read, desired
+	if w, ok := read.(*workv1.ManifestWork); ok {
+		read, changed = omitEqualParts(w, changed.(*workv1.ManifestWork)) //nolint:forcetypeassert // both are a T
+	}
+	patch, unchanged := client.MergeFrom(read), "{}"
+	if d.locked {
+		patch = client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+		unchanged = fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, read.GetResourceVersion())
+	}
+	data, err := patch.Data(changed)
+	if err != nil || string(data) == unchanged {
+		return nil, err
+	}
+	return data, nil
+}
+
+// omitEqualParts returns both works without the spec and without the status where the works have equal ones: a foundation has 130 kB
+// of manifests, and most patches of works change only metadata.
+func omitEqualParts(read, changed *workv1.ManifestWork) (readParts, changedParts *workv1.ManifestWork) {
+	readParts = &workv1.ManifestWork{TypeMeta: read.TypeMeta, ObjectMeta: read.ObjectMeta}
+	changedParts = &workv1.ManifestWork{TypeMeta: changed.TypeMeta, ObjectMeta: changed.ObjectMeta}
+	if !reflect.DeepEqual(read.Spec, changed.Spec) {
+		readParts.Spec, changedParts.Spec = read.Spec, changed.Spec
+	}
+	if !reflect.DeepEqual(read.Status, changed.Status) {
+		readParts.Status, changedParts.Status = read.Status, changed.Status
+	}
+	return readParts, changedParts
 }
 
 // describeObject returns the kind, the namespace and the name of an object. An object of a typed cache has no kind, but the Go

@@ -20,12 +20,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
@@ -184,6 +187,50 @@ func TestPatchWrites(t *testing.T) {
 			}
 			if wrote := stored.ResourceVersion != read.ResourceVersion; wrote != (tc.want != "") {
 				t.Errorf("the returned object has resource version %s", stored.ResourceVersion)
+			}
+		})
+	}
+}
+
+// TestEncodeWork holds that the patch of a work is the patch of the whole work, although parts that are equal are left out of the comparison.
+func TestEncodeWork(t *testing.T) {
+	read := &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "c1", Name: "w", ResourceVersion: "7", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d", "e": "f"},
+		},
+		Spec: workv1.ManifestWorkSpec{
+			Workload:     workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"kind":"ConfigMap"}`)}}}},
+			DeleteOption: &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan},
+		},
+		Status: workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{Type: workv1.WorkApplied}}},
+	}
+	for name, change := range map[string]func(*workv1.ManifestWork){
+		"an annotation":        func(w *workv1.ManifestWork) { w.Annotations["c"] = "x" },
+		"the last label":       func(w *workv1.ManifestWork) { delete(w.Labels, "a") },
+		"manifests":            func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests[0].Raw = []byte(`{"kind":"Secret"}`) },
+		"a part of the spec":   func(w *workv1.ManifestWork) { w.Spec.DeleteOption = nil },
+		"the status":           func(w *workv1.ManifestWork) { w.Status.Conditions[0].Reason = "x" },
+		"metadata and spec":    func(w *workv1.ManifestWork) { delete(w.Annotations, "e"); w.Spec.Workload.Manifests = nil },
+		"an empty label map":   func(w *workv1.ManifestWork) { w.Labels = map[string]string{} },
+		"an empty owners list": func(w *workv1.ManifestWork) { w.OwnerReferences = []metav1.OwnerReference{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			desired := read.DeepCopy()
+			change(desired)
+			for locked, whole := range map[bool]client.Patch{
+				false: client.MergeFrom(read), true: client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}),
+			} {
+				want, err := whole.Data(desired)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains([]string{"{}", `{"metadata":{"resourceVersion":"7"}}`}, string(want)) {
+					want = nil
+				}
+				got, err := difference[*workv1.ManifestWork]{read: read, locked: locked}.encode(desired)
+				if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" || (got == nil) != (want == nil) {
+					t.Errorf("locked %t: error %v (-want +got):\n%s", locked, err, diff)
+				}
 			}
 		})
 	}

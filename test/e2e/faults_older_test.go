@@ -46,6 +46,7 @@ func TestOlderManager(t *testing.T) {
 		n.keepAcross(t, func() error { return p.Downgrade(t.Context(), older) })
 	})
 	t.Run("the older manager delivers an edit", func(t *testing.T) {
+		records := n.records(t)
 		for _, w := range n.ways() {
 			w.spec(t, map[string]any{"version": "1.23"})
 		}
@@ -53,6 +54,7 @@ func TestOlderManager(t *testing.T) {
 			eventually(t, w.Name+" runs the version", 3*time.Minute, w.spoke.runs("1.23."))
 		}
 		n.awaitReady(t, verdicts{})
+		n.checkRecords(t, records)
 	})
 	t.Run("an upgrade keeps records and pods", func(t *testing.T) {
 		n.keepAcross(t, func() error { return p.Upgrade(t.Context()) })
@@ -68,19 +70,25 @@ func TestOlderManager(t *testing.T) {
 func (n newerManager) keepAcross(t *testing.T, replaceManager func() error) {
 	t.Helper()
 	records, pods := n.records(t), n.pods(t)
-	if len(records) == 0 {
-		t.Fatal("no object has a record")
-	}
 	if err := replaceManager(); err != nil {
 		t.Fatal(err)
 	}
 	n.awaitReady(t, verdicts{})
-	after := n.records(t)
-	if lost := slices.DeleteFunc(records, func(record string) bool { return slices.Contains(after, record) }); len(lost) > 0 {
-		t.Errorf("lost:\n%s", strings.Join(lost, "\n"))
-	}
+	n.checkRecords(t, records)
 	if diff := cmp.Diff(pods, n.pods(t)); diff != "" {
 		t.Errorf("pods were restarted (-before +after):\n%s", diff)
+	}
+}
+
+// checkRecords holds that no object has lost one of the records.
+func (n newerManager) checkRecords(t *testing.T, records []string) {
+	t.Helper()
+	if len(records) == 0 {
+		t.Fatal("no object has a record")
+	}
+	now := n.records(t)
+	if lost := slices.DeleteFunc(records, func(record string) bool { return slices.Contains(now, record) }); len(lost) > 0 {
+		t.Errorf("lost:\n%s", strings.Join(lost, "\n"))
 	}
 }
 

@@ -75,6 +75,17 @@ func (f *Fleet) Upgrade(ctx context.Context, args ...string) error {
 	if _, err := f.Command(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--filename", filepath.Join(f.chart, "crds")); err != nil {
 		return err
 	}
+	return f.replaceRelease(ctx, args...)
+}
+
+// Downgrade replaces the chart and the manager by those of the checkout. The CustomResourceDefinitions stay.
+func (f *Fleet) Downgrade(ctx context.Context, c *Checkout) error {
+	f.useCheckout(c)
+	return f.replaceRelease(ctx)
+}
+
+// replaceRelease installs the chart over the installed chart, and runs a manager in place of the manager that runs.
+func (f *Fleet) replaceRelease(ctx context.Context, args ...string) error {
 	if _, err := f.Command(ctx, "helm", f.helmArgs...); err != nil {
 		return err
 	}

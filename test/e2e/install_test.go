@@ -99,7 +99,7 @@ func checkSpokeFieldsKept(t *testing.T, f *harness.Fleet, s spoke) {
 	}
 	job := findFinishedJob(t, s)
 	deleteJob(t, f, s, job)
-	s.guarded(t)
+	s.awaitWebhooksWritten(t)
 	before := awaitRest(t, "what Knative has written on "+s.Name, func(context.Context) (map[string]string, error) {
 		return readSpokeFields(t, s), nil //nolint:contextcheck // the function uses the context of the test
 	})

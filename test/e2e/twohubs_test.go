@@ -213,7 +213,7 @@ func (s spoke) awaitWebhooksWritten(t *testing.T) {
 		}
 		bundles := [][]byte{mutating.Webhooks[0].ClientConfig.CABundle}
 		for _, c := range list.Items {
-			if strings.Contains(c.Name, "knative") {
+			if strings.HasSuffix(c.Name, ".serving.knative.dev") {
 				bundles = append(bundles, c.Webhooks[0].ClientConfig.CABundle)
 			}
 		}

@@ -45,6 +45,9 @@ const (
 	// ServiceAccounts is the programs of managed-serviceaccount with plugin cp-creds, and in "managed-serviceaccount-files" the chart.
 	ClusterProxy    = "cluster-proxy"
 	ServiceAccounts = "cluster-proxy-accounts"
+	// ArgoCD is program argocd-applicationset-controller and, in "argocd.yaml", its kinds, its ServiceAccount with its Role, and
+	// the settings of Argo CD. No lab runs the program by itself.
+	ArgoCD = "argocd"
 )
 
 // Bin finds built programs.

@@ -12,6 +12,7 @@ const (
 	HelmVersion       = "v3.20.2"
 	kwokModule        = "sigs.k8s.io/kwok"
 	operatorModule    = "knative.dev/operator"
+	argoModule        = "github.com/argoproj/argo-cd/v3"
 	proxyModule       = "open-cluster-management.io/cluster-proxy"
 	accountsModule    = "open-cluster-management.io/managed-serviceaccount"
 )
@@ -137,6 +138,18 @@ func groups() []group {
 			}),
 			programs: []program{{name: "knative-operator", pkg: operatorModule + "/cmd/operator"}},
 			stream:   moduleFiles{module: operatorModule, name: "knative-operator-files", paths: []string{"cmd/operator/kodata", "config/crd/bases"}},
+		},
+		{
+			name: "argocd", programs: []program{{name: "argocd-applicationset-controller", pkg: "."}},
+			stream: moduleFiles{module: argoModule, name: "argocd.yaml", paths: []string{
+				"manifests/crds/application-crd.yaml",
+				"manifests/crds/applicationset-crd.yaml",
+				"manifests/crds/appproject-crd.yaml",
+				"manifests/base/applicationset-controller/argocd-applicationset-controller-sa.yaml",
+				"manifests/base/applicationset-controller/argocd-applicationset-controller-role.yaml",
+				"manifests/base/config/argocd-cm.yaml",
+				"manifests/base/config/argocd-secret.yaml",
+			}},
 		},
 	}, proxyGroups()...)
 }

@@ -89,6 +89,16 @@ func SelectSections(page string, sections ...string) (string, error) {
 	return strings.Join(out, "\n"), nil
 }
 
+// FindManifests returns the YAML between the comments of a name on a page: `<!-- NAME -->` above the fence, and `<!-- /NAME -->` below.
+func FindManifests(page, name string) (string, error) {
+	_, rest, found := strings.Cut(page, "<!-- "+name+" -->\n```yaml\n")
+	manifests, _, isClosed := strings.Cut(rest, "```\n<!-- /"+name+" -->")
+	if !found || !isClosed {
+		return "", fmt.Errorf("the page has no manifests %q", name)
+	}
+	return manifests, nil
+}
+
 // reader reads a page line by line.
 type reader struct {
 	lines   []string

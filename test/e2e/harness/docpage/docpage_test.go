@@ -5,6 +5,7 @@ package docpage
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,21 @@ func TestSelectSections(t *testing.T) {
 	}
 	if got, err := SelectSections(text, "First", "a comment"); err == nil {
 		t.Errorf("a missing section is no error: %q", got)
+	}
+}
+
+func TestFindManifests(t *testing.T) {
+	const text = "<!-- first -->\n```yaml\na: 1\n```\n<!-- /first -->\n\nText.\n\n<!-- second -->\n```yaml\nb: 2\n---\nc: 3\n```\n<!-- /second -->\n"
+	if got, err := FindManifests(text, "second"); err != nil || got != "b: 2\n---\nc: 3\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for name, text := range map[string]string{
+		"another name": strings.ReplaceAll(text, "second", "third"),
+		"no end":       strings.ReplaceAll(text, "<!-- /second -->", ""),
+	} {
+		if got, err := FindManifests(text, "second"); err == nil {
+			t.Errorf("%s is no error: %q", name, got)
+		}
 	}
 }
 

@@ -75,13 +75,11 @@ func serveDecisions(t *testing.T, l *lab.Lab) {
 		t.Fatalf("cannot find module cluster-inventory-api: %v", err)
 	}
 	file := filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "bases", "multicluster.x-k8s.io_placementdecisions.yaml")
-	fleet := &harness.Fleet{Lab: l}
-	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", file}, {"wait", "--for=condition=Established", "crd/placementdecisions.multicluster.x-k8s.io"},
-	} {
-		if _, err := fleet.Command(t.Context(), "kubectl", args...); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := (&harness.Fleet{Lab: l}).Command(t.Context(), "kubectl", "apply", "--server-side", "--filename", file); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Hub.WaitForCRDs(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -87,7 +87,7 @@ func (l *Lab) startHub(ctx context.Context) error {
 	if err := l.startWebhooks(ctx); err != nil {
 		return err
 	}
-	if err := l.Hub.waitForCRDs(ctx); err != nil {
+	if err := l.Hub.WaitForCRDs(ctx); err != nil {
 		return err
 	}
 	if err := l.applyOCM(ctx, l.Hub, "hub"); err != nil {
@@ -200,7 +200,10 @@ func (l *Lab) applyOCM(ctx context.Context, c *Cluster, what string) error {
 	return c.Apply(ctx, stream)
 }
 
-func (c *Cluster) waitForCRDs(ctx context.Context) error {
+// WaitForCRDs waits until every CustomResourceDefinition of the cluster is Established. `kubectl wait` fails for one without conditions.
+func (c *Cluster) WaitForCRDs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)

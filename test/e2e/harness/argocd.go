@@ -64,11 +64,13 @@ func (a ArgoCD) Install(ctx context.Context, f *Fleet) error {
 	for _, command := range [][]string{
 		{"create", "namespace", ArgoCDNamespace},
 		{"apply", "--server-side", "--namespace", ArgoCDNamespace, "--filename", a.manifests},
-		{"wait", "--for=condition=Established", "--timeout=1m", "crd/appprojects.argoproj.io", "crd/applications.argoproj.io", "crd/applicationsets.argoproj.io"},
 	} {
 		if _, err := f.Command(ctx, "kubectl", command...); err != nil {
 			return err
 		}
+	}
+	if err := f.Hub.WaitForCRDs(ctx); err != nil {
+		return err
 	}
 	return f.Hub.Apply(ctx, []byte(argoCDObjects))
 }

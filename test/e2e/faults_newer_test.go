@@ -45,25 +45,37 @@ type newerManager struct {
 // TestNewerManager has this manager take over from a newer manager: the API servers hold content that this manager does not know.
 func TestNewerManager(t *testing.T) {
 	startNightlyStory(t)
+	n := newNewerManager(t)
+	n.extendCRD(t)
+	n.installBoth(t)
+
+	t.Run("an upgrade keeps the content of a newer manager", func(t *testing.T) { n.upgrade(t) })
+	t.Run("a spec with a field of a newer manager is refused", func(t *testing.T) { n.refuseSpec(t) })
+	t.Run("an anchor whose items have a field of a newer manager is refused", func(t *testing.T) { n.refuseItems(t) })
+	n.checkKept(t)
+}
+
+// newNewerManager returns a hub with this manager, and with one cluster for each mode of delivery.
+func newNewerManager(t *testing.T) newerManager {
+	t.Helper()
 	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
-	n := newerManager{
+	return newerManager{
 		push:   p,
 		pulled: way{push: p, spoke: connect(t, p.Managed[0])}, direct: way{push: p, spoke: connect(t, p.Spokes[0])},
 	}
-	n.extendCRD(t)
-	p.bind(t)
-	p.token(t, n.direct.Name, n.direct.Cluster, n.direct.Credential.Token)
+}
+
+// installBoth installs version 1.22 on both clusters.
+func (n newerManager) installBoth(t *testing.T) {
+	t.Helper()
+	n.bind(t)
+	n.token(t, n.direct.Name, n.direct.Cluster, n.direct.Credential.Token)
 	for _, w := range n.ways() {
 		spec := kourier()
 		spec["version"] = "1.22"
 		w.apply(t, api.Serving, w.Name, spec)
 	}
 	n.awaitReady(t, verdicts{})
-
-	t.Run("an upgrade keeps the content of a newer manager", func(t *testing.T) { n.upgrade(t) })
-	t.Run("a spec with a field of a newer manager is refused", func(t *testing.T) { n.refuseSpec(t) })
-	t.Run("an anchor whose items have a field of a newer manager is refused", func(t *testing.T) { n.refuseItems(t) })
-	n.checkKept(t)
 }
 
 func (n newerManager) ways() []way { return []way{n.pulled, n.direct} }

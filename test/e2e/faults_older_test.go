@@ -14,7 +14,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
-	"open-cluster-management.io/knative-addon/test/lab"
 )
 
 // olderRevision is a commit from before renderings in waves and verifications, whose manager keeps what only a newer manager knows.
@@ -28,22 +27,11 @@ func TestOlderManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
-	n := newerManager{
-		push:   p,
-		pulled: way{push: p, spoke: connect(t, p.Managed[0])}, direct: way{push: p, spoke: connect(t, p.Spokes[0])},
-	}
-	p.bind(t)
-	p.token(t, n.direct.Name, n.direct.Cluster, n.direct.Credential.Token)
-	for _, w := range n.ways() {
-		spec := kourier()
-		spec["version"] = "1.22"
-		w.apply(t, api.Serving, w.Name, spec)
-	}
-	n.awaitReady(t, verdicts{})
+	n := newNewerManager(t)
+	n.installBoth(t)
 
 	t.Run("a downgrade keeps records and pods", func(t *testing.T) {
-		n.keepAcross(t, func() error { return p.Downgrade(t.Context(), older) })
+		n.keepAcross(t, func() error { return n.Downgrade(t.Context(), older) })
 	})
 	t.Run("the older manager delivers an edit", func(t *testing.T) {
 		records := n.records(t)
@@ -57,7 +45,7 @@ func TestOlderManager(t *testing.T) {
 		n.checkRecords(t, records)
 	})
 	t.Run("an upgrade keeps records and pods", func(t *testing.T) {
-		n.keepAcross(t, func() error { return p.Upgrade(t.Context()) })
+		n.keepAcross(t, func() error { return n.Upgrade(t.Context()) })
 	})
 	for _, w := range n.ways() {
 		w.delete(t)

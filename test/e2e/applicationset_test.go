@@ -135,15 +135,7 @@ func newPlacedServices(t *testing.T, argo harness.ArgoCD) placedServices {
 // readManifests returns the manifests of a name on a page of docs.
 func readManifests(t *testing.T, name, manifests string) []byte {
 	t.Helper()
-	root, err := harness.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := docpage.FindManifests(string(page), manifests)
+	found, err := docpage.FindManifests(readDocument(t, name), manifests)
 	if err != nil {
 		t.Fatalf("docs/%s: %v", name, err)
 	}

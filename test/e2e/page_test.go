@@ -65,8 +65,8 @@ type pageStep struct {
 	taken         bool
 }
 
-// readBlocks returns the blocks of a page in docs, of all sections or of the named sections.
-func readBlocks(t *testing.T, name string, sections ...string) []docpage.Block {
+// readDocument returns the text of a page in docs.
+func readDocument(t *testing.T, name string) string {
 	t.Helper()
 	root, err := harness.Repository()
 	if err != nil {
@@ -76,7 +76,14 @@ func readBlocks(t *testing.T, name string, sections ...string) []docpage.Block {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(page)
+	return string(page)
+}
+
+// readBlocks returns the blocks of a page in docs, of all sections or of the named sections.
+func readBlocks(t *testing.T, name string, sections ...string) []docpage.Block {
+	t.Helper()
+	text := readDocument(t, name)
+	var err error
 	if len(sections) > 0 {
 		text, err = docpage.SelectSections(text, sections...)
 	}

@@ -138,7 +138,7 @@ func unavailable(t *testing.T, m team, c *lab.Cluster) {
 	}
 	notReady := m.becomes(t, api.Serving, c.Name, conditionState{api.DeploymentsAvailable, metav1.ConditionFalse, api.ReasonWorkloadsNotReady},
 		"Deployment knative-serving/autoscaler: ")
-	if strings.Contains(notReady.Message, ";") {
+	if !strings.HasPrefix(notReady.Message, "Deployment ") || strings.Contains(notReady.Message, ";") {
 		t.Errorf("the message is %q, want one that names the autoscaler alone", notReady.Message)
 	}
 	m.becomes(t, api.Serving, c.Name, conditionState{api.Ready, metav1.ConditionFalse, api.ReasonWorkloadsNotReady})

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -83,11 +84,10 @@ func awaitRepair(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restore
 // request.
 func wasAsked(t *testing.T, f *harness.Fleet, c *lab.Cluster, before []string) bool {
 	t.Helper()
-	for end := time.Now().Add(loadFactor * 3 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		if asked := !slices.Equal(repairRequests(t, f, c), before); asked || time.Now().After(end) {
-			return asked
-		}
-	}
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, loadFactor*3*time.Second, true, func(context.Context) (bool, error) {
+		return !slices.Equal(repairRequests(t, f, c), before), nil //nolint:contextcheck // the function uses the context of the test
+	})
+	return err == nil
 }
 
 // awaitIdleAgent waits until the agent writes nothing about Serving. As long as it does, such as while a Job is not complete, each of its

@@ -64,8 +64,8 @@ func runIn(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// Upgrade upgrades the chart to this checkout, with its CustomResourceDefinitions, and runs the manager of this checkout in place of the
-// manager that runs, with further arguments.
+// Upgrade installs the CustomResourceDefinitions and the chart of this checkout, and replaces the running manager by the manager of this
+// checkout, with further arguments.
 func (f *Fleet) Upgrade(ctx context.Context, args ...string) error {
 	root, err := Repository()
 	if err != nil {

@@ -243,8 +243,8 @@ func (f *Fleet) Probe(ctx context.Context, component, path string) error {
 	return nil
 }
 
-// accountKubeconfig writes a kubeconfig with the token of a ServiceAccount, which leads through the proxy of the hub if there is
-// one, and returns its file.
+// accountKubeconfig writes a kubeconfig with the token of a ServiceAccount, and returns the file. The kubeconfig leads through the proxy of
+// the hub, if the fleet has a proxy.
 func (f *Fleet) accountKubeconfig(ctx context.Context, account string) (string, error) {
 	file, err := f.Hub.ServiceAccountKubeconfig(ctx, Namespace, account)
 	if err != nil || f.hubProxy == nil {

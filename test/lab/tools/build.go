@@ -33,8 +33,8 @@ const (
 	CLI                = "cli"
 	Knative            = "knative"
 	KnativeControllers = "knative-controllers"
-	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories it needs. No lab runs it
-	// by itself.
+	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories that the operator reads. No lab
+	// starts the operator.
 	KnativeOperator = "knative-operator"
 	// KubeNode, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
 	// manifests that name the images.
@@ -45,8 +45,8 @@ const (
 	// ServiceAccounts is the programs of managed-serviceaccount with plugin cp-creds, and in "managed-serviceaccount-files" the chart.
 	ClusterProxy    = "cluster-proxy"
 	ServiceAccounts = "cluster-proxy-accounts"
-	// ArgoCD is program argocd-applicationset-controller and, in "argocd.yaml", its kinds, its ServiceAccount with its Role, and
-	// the settings of Argo CD. No lab runs the program by itself.
+	// ArgoCD is program argocd-applicationset-controller and, in "argocd.yaml", the kinds and settings of Argo CD, and the ServiceAccount
+	// with the Role of the program. No lab starts the program.
 	ArgoCD = "argocd"
 )
 
@@ -324,7 +324,7 @@ func (b builder) goCommand(ctx context.Context, g group, args []string) ([]byte,
 	return out, nil
 }
 
-// copyStream joins YAML files of a module into one stream, or copies its directories.
+// copyStream joins YAML files of a module into one stream, or copies directories of the module.
 func (b builder) copyStream(ctx context.Context, g group, to string) error {
 	dir, err := b.moduleDir(ctx, g, g.stream.module)
 	if err != nil {

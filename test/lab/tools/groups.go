@@ -31,8 +31,8 @@ type group struct {
 	programs []program
 	// edits change single lines of dependencies before they are compiled.
 	edits []edit
-	// stream is files of a module that are copied into the cache as one YAML stream. Directories are copied as they are, below
-	// one directory of the stream's name.
+	// stream names files of a module, which the build joins to one YAML stream in the cache. The build copies directories of the module
+	// unchanged, below one directory with the name of the stream.
 	stream moduleFiles
 }
 

@@ -148,6 +148,8 @@ STORY_TIMES := $(CURDIR)/_output/stories.txt
 E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 75m
 # Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
 PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
+# Groups of programs that only stories of `make test-rest` need: a build beside the stories would slow the stories down.
+REST_PROGRAMS := cluster-proxy cluster-proxy-accounts argocd
 
 .PHONY: test
 test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
@@ -172,9 +174,13 @@ test-main: build ## Run the main end-to-end tests, on fleets of real components 
 
 .PHONY: test-rest
 test-rest: build ## Run the end-to-end tests that make test leaves out, and the demo; needs the record of a green make test.
+	cd test/lab && go run ./cmd/lab build $(REST_PROGRAMS)
+	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
 	@sort -rn $(STORY_TIMES)
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
+	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory test-browser; \
+	else echo "make test-browser is left out: Debian's package chromium is missing"; fi
 
 .PHONY: test-e2e
 test-e2e: build ## Run the end-to-end tests of make test and make test-rest at once, and the demo.
@@ -184,7 +190,6 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 
 .PHONY: test-nightly
 test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
-	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=nightly
 	@sort -rn $(STORY_TIMES)
 

@@ -47,8 +47,8 @@ var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
 // longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
 func longStories() []string {
 	return []string{
-		"TestModes", "TestManagerKilled", "TestGuard", "TestFaultyRequests", "TestReference", "TestSharedFleet", "TestLocalInstalls",
-		"TestHostileCluster", "TestRolloutWithoutHub",
+		"TestModes", "TestManagerKilled", "TestGuard", "TestFaultyRequests", "TestReference", "TestSharedFleet", "TestApplicationSet",
+		"TestLocalInstalls", "TestHostileCluster", "TestRolloutWithoutHub",
 	}
 }
 

@@ -70,8 +70,11 @@ func (b Bin) Dirs() []string {
 
 // Build makes sure that the programs of the named groups are in the cache and says on log what it builds and how long
 // it takes. The cache is $XDG_CACHE_HOME/knative-addon-lab or ~/.cache/knative-addon-lab. Two builds at once wait for
-// each other.
+// each other. A name that is no group is an error.
 func Build(ctx context.Context, set Set, log io.Writer) (Bin, error) {
+	if err := checkGroups(set); err != nil {
+		return Bin{}, err
+	}
 	src, err := sourceDir()
 	if err != nil {
 		return Bin{}, err
@@ -95,6 +98,20 @@ func Build(ctx context.Context, set Set, log io.Writer) (Bin, error) {
 		}
 	}
 	return bin, nil
+}
+
+// checkGroups returns an error for a name that is no group.
+func checkGroups(set Set) error {
+	var names []string
+	for _, g := range groups() {
+		names = append(names, g.name)
+	}
+	for _, name := range set {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("unknown group %q: use one of %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // sourceDir is the directory of this file: the modules to build lie below it.

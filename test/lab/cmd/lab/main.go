@@ -8,12 +8,14 @@
 //	lab env                    print shell commands that set KUBECONFIG and PATH
 //	lab logs <component>       print the log of a component
 //	lab stop|start <component> a fault, and its end; also kill, pause, resume
+//	lab build <group> ...      build groups of programs into the cache, so that a later start need not
 //
 // Several labs run side by side under different names (--name).
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,6 +25,7 @@ import (
 	"time"
 
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
 
 type command struct {
@@ -43,23 +46,32 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("name a command: up, down, status, env, logs, stop, start, kill, pause or resume")
+		return fmt.Errorf("name a command: up, down, status, env, logs, stop, start, kill, pause, resume or build")
 	}
 	c, err := parse(args[1:])
 	if err != nil {
 		return err
 	}
 	verbs := map[string]func(context.Context) error{
-		"up": c.up, "serve": c.serve, "down": c.down, "status": c.status, "env": c.env, "logs": c.logs,
+		"up": c.up, "serve": c.serve, "down": c.down, "status": c.status, "env": c.env, "logs": c.logs, "build": c.build,
 	}
 	for _, verb := range []string{"stop", "start", "kill", "pause", "resume"} {
 		verbs[verb] = func(ctx context.Context) error { return c.fault(ctx, verb) }
 	}
 	do, ok := verbs[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: use up, down, status, env, logs, stop, start, kill, pause or resume", args[0])
+		return fmt.Errorf("unknown command %q: use up, down, status, env, logs, stop, start, kill, pause, resume or build", args[0])
 	}
 	return do(ctx)
+}
+
+// build builds the named groups of programs.
+func (c *command) build(ctx context.Context) error {
+	if len(c.args) == 0 {
+		return errors.New("name groups of programs, such as argocd or cluster-proxy")
+	}
+	_, err := tools.Build(ctx, c.args, os.Stderr)
+	return err
 }
 
 func parse(args []string) (*command, error) {

@@ -273,9 +273,11 @@ func (c *Comparer) listObjects(ctx context.Context, b *batch) (before, after obj
 	return before, after, errors.Join(errs...)
 }
 
-// isRolloutWork reports whether a work only serves rollouts, and has no object of the installation.
-func isRolloutWork(work *workv1.ManifestWork, component api.Component) bool {
-	return work.Name == manifestwork.GateName(component) || work.Name == manifestwork.VerificationName(component)
+// isWithoutObjects reports whether a work has no object of the installation: works that only serve rollouts, and the probe.
+func isWithoutObjects(work *workv1.ManifestWork, component api.Component) bool {
+	return slices.Contains([]string{
+		manifestwork.GateName(component), manifestwork.VerificationName(component), manifestwork.ProbeName(component),
+	}, work.Name)
 }
 
 // listWorkObjects returns the objects in the ManifestWorks of a cluster, and the objects of the ManifestWorks for a bundle.
@@ -286,7 +288,7 @@ func listWorkObjects(bundle *render.Bundle, m *candidate, works []workv1.Manifes
 	for n := range works {
 		work := &works[n]
 		isFoundation := work.Name == manifestwork.FoundationName(bundle.Component)
-		if installations.ComponentOf(work) != bundle.Component || isRolloutWork(work, bundle.Component) || isFoundation && manifestwork.IsProbe(work) {
+		if installations.ComponentOf(work) != bundle.Component || isWithoutObjects(work, bundle.Component) || isFoundation && manifestwork.IsProbe(work) {
 			continue
 		}
 		if isFoundation {

@@ -68,7 +68,10 @@ func (m *ManifestWork) gatherCluster(s *scope) error {
 	if s.addOn, err = ignoreNotFound(m.AddOns.ManagedClusterAddOns(s.ref.Name).Get(m.Component.AddOnName())); err != nil {
 		return fmt.Errorf("cannot get ManagedClusterAddOn \"%s/%s\": %w", s.ref.Name, m.Component, err)
 	}
-	if s.foundation, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.FoundationName(m.Component))); err != nil {
+	get := func(name string) (*workv1.ManifestWork, error) {
+		return ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(name))
+	}
+	if s.foundation, _, err = manifestwork.FindFoundation(m.Component, get); err != nil {
 		return fmt.Errorf("cannot get the foundation of cluster %q: %w", s.ref.Name, err)
 	}
 	if s.crds, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.CRDsName(m.Component))); err != nil {

@@ -48,11 +48,19 @@ func TestReconcile(t *testing.T) {
 	}{
 		"new add-on": {
 			reason: "The probe is the first work; no finalizer is needed yet.",
-			hub:    newHub(), want: []string{patchStatus, createFoundation},
+			hub:    newHub(), want: []string{patchStatus, createProbe},
 		},
 		"free cluster": {
 			reason: "The finalizer is there before the first object is.",
-			hub:    newHub().with(probeWork(t, "", nil)), want: []string{patchStatus, patchAddOn, updateFoundation, createGate},
+			hub:    newHub().with(probeWork(t, "", nil)), want: []string{patchStatus, patchAddOn, createFoundation, createGate},
+		},
+		"free cluster by the probe of an older manager": {
+			reason: "The probe becomes the foundation.",
+			hub:    newHub().with(olderProbe(probeWork(t, "", nil))), want: []string{patchStatus, patchAddOn, updateFoundation, createGate},
+		},
+		"foundation beside its probe": {
+			reason: "The foundation has the record of the probe.",
+			hub:    delivered(t, 1).with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, deleteProbe, createGate},
 		},
 		"unknown cluster": {
 			reason: "Nothing is written as long as the agent has not answered.",
@@ -68,11 +76,11 @@ func TestReconcile(t *testing.T) {
 		},
 		"a cluster with a foreign installation to adopt": {
 			reason: "The administrator permits the adoption.",
-			hub:    newHub().adopting().with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, patchAddOn, updateFoundation, createGate},
+			hub:    newHub().adopting().with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, patchAddOn, createFoundation, createGate},
 		},
 		"payload without foundation": {
 			reason: "The payload belongs to the add-on, and only a probe reads which CRDs the hub has created.",
-			hub:    newHub().with(payload()), want: []string{patchStatus, createFoundation},
+			hub:    newHub().with(payload()), want: []string{patchStatus, createProbe},
 		},
 		"paused probe": {
 			reason: "There is nothing to hold.",

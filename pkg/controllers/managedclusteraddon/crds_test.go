@@ -112,7 +112,7 @@ func TestRemoveCRDs(t *testing.T) {
 		"the removal was given up": {
 			reason: "The add-on is requested again, and the work is a rest of the removal.",
 			hub:    newHub().adopting().with(probeWork(t, "", nil), manifestwork.Orphaned(crdsWork())),
-			want:   []string{patchStatus, deleteCRDs, patchAddOn, updateFoundation, createGate},
+			want:   []string{patchStatus, deleteCRDs, patchAddOn, createFoundation, createGate},
 		},
 		"the add-on is requested again while CRDs go": {
 			reason: "The agent would delete what the next installation creates.",

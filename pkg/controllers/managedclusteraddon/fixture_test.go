@@ -221,6 +221,12 @@ func foundationWork() *workv1.ManifestWork {
 	}}
 }
 
+// olderProbe returns a probe as an older manager has written the probe: with the name of the foundation.
+func olderProbe(probe *workv1.ManifestWork) *workv1.ManifestWork {
+	probe.Name = manifestwork.FoundationName(api.Serving)
+	return probe
+}
+
 // hubUID is whose the add-ons are.
 const hubUID = "h1"
 
@@ -284,6 +290,9 @@ func indexerOf[T client.Object](t *testing.T, objects ...T) cache.Indexer {
 const (
 	patchStatus      = "patch managedclusteraddons/status/knative-serving"
 	patchAddOn       = "patch managedclusteraddons/knative-serving"
+	createProbe      = "create manifestworks/knative-serving-probe"
+	updateProbe      = "update manifestworks/knative-serving-probe"
+	deleteProbe      = "delete manifestworks/knative-serving-probe"
 	createFoundation = "create manifestworks/knative-serving-foundation"
 	createGate       = "create manifestworks/knative-serving-gate"
 	deleteFoundation = "delete manifestworks/knative-serving-foundation"

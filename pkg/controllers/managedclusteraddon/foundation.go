@@ -59,16 +59,18 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 
 // ensureFoundationWork creates or updates the foundation, which may be a probe, unless the foundation equals the wanted work.
 func (r *Reconciler) ensureFoundationWork(ctx context.Context, s *scope, want *workv1.ManifestWork) error {
-	works := r.WorkClient.WorkV1().ManifestWorks(want.Namespace)
 	want.Spec.Executor = r.Executor
-	if s.foundation == nil {
-		if _, err := works.Create(ctx, want, metav1.CreateOptions{}); err != nil {
+	if s.foundation != nil && s.foundation.Spec.Executor != nil { // an administrator's executor stays
+		want.Spec.Executor = s.foundation.Spec.Executor
+	}
+	if manifestwork.IsProbe(s.foundation) && manifestwork.IsProbe(want) {
+		want.Name = s.foundation.Name // the probe of an older manager
+	}
+	if s.foundation == nil || s.foundation.Name != want.Name {
+		if _, err := r.WorkClient.WorkV1().ManifestWorks(want.Namespace).Create(ctx, want, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
 		}
 		return nil
-	}
-	if s.foundation.Spec.Executor != nil { // an administrator's executor stays
-		want.Spec.Executor = s.foundation.Spec.Executor
 	}
 	if isUpToDate(s.foundation, want) {
 		return nil

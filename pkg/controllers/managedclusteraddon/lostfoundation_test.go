@@ -3,6 +3,7 @@
 package managedclusteraddon
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,22 +131,22 @@ func TestLostFoundation(t *testing.T) { //nolint:gocognit // the table and its c
 				t.Fatal(err)
 			}
 			if tc.kept == nil {
-				if len(h.updated) > 0 || h.triggered {
+				if len(h.created) > 0 || h.triggered {
 					t.Errorf("%s asked is %q", tc.reason, h.actions)
 				}
 				return
 			}
-			if len(h.updated) != 1 || manifestwork.IsProbe(h.updated[0]) {
+			if !slices.Contains(h.actions, createFoundation) {
 				t.Fatalf("%s asked is %q", tc.reason, h.actions)
 			}
-			kept, err := manifestwork.NotCreated(h.updated[0])
+			kept, err := manifestwork.NotCreated(h.created[0])
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.kept, kept); diff != "" {
 				t.Errorf("%s kept (-want +got):\n%s", tc.reason, diff)
 			}
-			if got := h.updated[0].Annotations[api.RunningVersionAnnotation]; got != "1.22.1" {
+			if got := h.created[0].Annotations[api.RunningVersionAnnotation]; got != "1.22.1" {
 				t.Errorf("the next step starts at version %q", got)
 			}
 		})
@@ -161,7 +162,7 @@ func TestLostFoundation(t *testing.T) { //nolint:gocognit // the table and its c
 		if err := h.reconcile(t); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{patchStatus, createFoundation}, h.actions); diff != "" {
+		if diff := cmp.Diff([]string{patchStatus, createProbe}, h.actions); diff != "" {
 			t.Errorf("OCM would take the cluster for complete (-want +got):\n%s", diff)
 		}
 	})

@@ -48,7 +48,7 @@ func (s *scope) isToBeOrphaned() (bool, error) {
 // objects; an unreachable agent does so after the reconnection. The works of a lost agent are no longer the agent's: OCM deletes
 // all works of a detached cluster, and waits for the agent of each work.
 func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
-	for _, w := range s.listRolloutWorks() {
+	for _, w := range s.listOtherWorks() {
 		if err := r.deleteWork(ctx, w); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -170,7 +170,7 @@ func (s *scope) listWorks() []*workv1.ManifestWork {
 // works of a lost agent go at once. The foundation goes last: an add-on that takes over a payload learns from the foundation which
 // Namespaces and CRDs the hub has created.
 func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
-	all := append(s.listWorks(), s.listRolloutWorks()...)
+	all := append(s.listWorks(), s.listOtherWorks()...)
 	for _, w := range all {
 		var err error
 		switch {

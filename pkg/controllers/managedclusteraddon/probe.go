@@ -119,7 +119,7 @@ func describeOtherHub(uid string) string {
 // verification.
 func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.Bundle) error {
 	if s.hasNoInstallation() {
-		for _, w := range s.listRolloutWorks() {
+		for _, w := range s.listOtherWorks() {
 			if err := r.deleteWork(ctx, w); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error)
 		return false, nil
 	}
 	isOlder := func(w *workv1.ManifestWork) bool { return w.CreationTimestamp.Before(&s.cluster.CreationTimestamp) }
-	if !slices.ContainsFunc(append(s.listWorks(), s.listRolloutWorks()...), isOlder) {
+	if !slices.ContainsFunc(append(s.listWorks(), s.listOtherWorks()...), isOlder) {
 		return false, nil
 	}
 	if manifestwork.IsProbe(s.foundation) {
@@ -40,7 +40,7 @@ func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error)
 // waits for the agent of the former cluster. The foundation is a probe first, so that addon-framework writes no payload again, and goes
 // last, so that the next manager continues. The deletions start the next pass, which begins with a probe of the new cluster.
 func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
-	others := slices.DeleteFunc(append(s.listRolloutWorks(), s.listWorks()...), func(w *workv1.ManifestWork) bool { return w == s.foundation })
+	others := slices.DeleteFunc(append(s.listOtherWorks(), s.listWorks()...), func(w *workv1.ManifestWork) bool { return w == s.foundation })
 	foundation, err := r.releaseWork(ctx, s.foundation)
 	for _, w := range others {
 		if err == nil {
@@ -88,7 +88,8 @@ func (r *Reconciler) deleteReleasedWork(ctx context.Context, w *workv1.ManifestW
 	return client.IgnoreNotFound(err)
 }
 
-// listRolloutWorks returns the gate and the verification, as far as both exist. Both only serve rollouts.
-func (s *scope) listRolloutWorks() []*workv1.ManifestWork {
-	return slices.DeleteFunc([]*workv1.ManifestWork{s.gate, s.verification}, func(w *workv1.ManifestWork) bool { return w == nil })
+// listOtherWorks returns the works that listWorks leaves out, as far as the works exist: the gate and the verification, which only serve
+// rollouts, and a probe that a foundation has replaced.
+func (s *scope) listOtherWorks() []*workv1.ManifestWork {
+	return slices.DeleteFunc([]*workv1.ManifestWork{s.gate, s.verification, s.replacedProbe}, func(w *workv1.ManifestWork) bool { return w == nil })
 }

@@ -64,8 +64,13 @@ func TestFormerWorks(t *testing.T) {
 			hub: newHub().with(createdAfter(installedBy(t, hubUID), -9), createdAfter(payload(), -5)),
 		},
 		"a probe of a cluster that had the name before": {
-			reason: "The report is of another cluster.", want: []string{updateFoundation, deleteFoundation},
+			reason: "The report is of another cluster.", want: []string{updateProbe, deleteProbe},
 			hub: newHub().with(createdAfter(probeWork(t, "", nil), -9)),
+		},
+		"a foundation beside its probe": {
+			reason: "The report is of another cluster, and must not count once the foundation is gone.",
+			want:   []string{updateFoundation, updateProbe, deleteProbe, deleteFoundation},
+			hub:    newHub().with(createdAfter(installedBy(t, hubUID), -9), createdAfter(probeWork(t, "", nil), -9)),
 		},
 		"works in a pause": {
 			reason: "A pause is for the cluster before.", want: givenUp,

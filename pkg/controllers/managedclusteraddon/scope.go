@@ -40,8 +40,8 @@ type scope struct {
 	deletionPolicy string
 	// cluster is nil when the ManagedCluster is gone.
 	cluster *clusterv1.ManagedCluster
-	// foundation is nil when the work does not exist.
-	foundation *workv1.ManifestWork
+	// foundation is the probe as long as no foundation exists; nil without both. replacedProbe is the probe beside a foundation.
+	foundation, replacedProbe *workv1.ManifestWork
 	// gate is nil when the work does not exist.
 	gate *workv1.ManifestWork
 	// verification is the work with the Service of the verification; nil when the work does not exist.
@@ -87,7 +87,8 @@ func (r *Reconciler) gatherScope(req reconcile.Request) (*scope, error) {
 
 func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister) error {
 	var err error
-	if s.foundation, err = s.workNamed(foundations, manifestwork.FoundationName(s.component)); err != nil {
+	get := func(name string) (*workv1.ManifestWork, error) { return s.workNamed(foundations, name) }
+	if s.foundation, s.replacedProbe, err = manifestwork.FindFoundation(s.component, get); err != nil {
 		return err
 	}
 	if s.gate, err = s.workNamed(foundations, manifestwork.GateName(s.component)); err != nil {

@@ -51,7 +51,7 @@ func waitingFor(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*w
 		if why := FoundBy(foundation).Waiting; why != "" {
 			return why
 		}
-		return fmt.Sprintf("waiting for ManifestWork %q to report whether the cluster has %s", name, b.Component)
+		return fmt.Sprintf("waiting for ManifestWork %q to report whether the cluster has %s", foundation.Name, b.Component)
 	case foundation.Annotations[api.DigestAnnotation] != b.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated", name)
 	}

@@ -22,9 +22,13 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// A foundation starts as a probe: a work of the same name, for which the agent writes no object and reports who owns the
-// component on the cluster. The work becomes a foundation when the reports show no owner. Otherwise no object has to be
-// removed, and every operation on foundations works with probes.
+// A probe precedes the foundation: for this work, the agent writes no object and reports who owns the component on the cluster. The
+// foundation follows when the reports show no owner, and replaces the probe. Until then the probe is in the place of the foundation, and
+// every operation on foundations works with probes.
+//
+// The foundation is a work of its own, because the agent checks the status of each object of a work whenever the work changes. Such a
+// check of the objects of a probe would interfere with the first application of the foundation: both write the status of the work, and the
+// agent applies the whole work again after a conflict.
 
 // Names of the values that the work agent reports on the objects of a probe.
 const (
@@ -35,13 +39,31 @@ const (
 	namespaceValue = "Namespace"
 )
 
+// ProbeName returns the name of the component's probe in the cluster's namespace.
+func ProbeName(c api.Component) string { return c.AddOnName() + "-probe" }
+
+// FindFoundation returns the foundation, and the probe as long as no foundation exists; nil without both. replaced is the probe that the
+// foundation replaces, until the probe is deleted. get returns the work with a name, or nil.
+func FindFoundation(c api.Component, get func(name string) (*workv1.ManifestWork, error)) (foundation, replaced *workv1.ManifestWork, err error) {
+	if foundation, err = get(FoundationName(c)); err != nil {
+		return nil, nil, err
+	}
+	probe, err := get(ProbeName(c))
+	if foundation == nil {
+		return probe, nil, err
+	}
+	return foundation, probe, err
+}
+
 // Probe returns the probe of the bundle.
 func Probe(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*workv1.ManifestWork, error) {
 	spec, err := probeSpec(b)
 	if err != nil {
 		return nil, err
 	}
-	return &workv1.ManifestWork{ObjectMeta: foundationMeta(b.Component, addon), Spec: spec}, nil
+	meta := foundationMeta(b.Component, addon)
+	meta.Name = ProbeName(b.Component)
+	return &workv1.ManifestWork{ObjectMeta: meta, Spec: spec}, nil
 }
 
 func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
@@ -59,7 +81,8 @@ func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
 	return spec, nil
 }
 
-// IsProbe reports whether a foundation is a probe, for which the agent has written no object: a probe belongs to no bundle.
+// IsProbe reports whether a foundation is a probe, for which the agent has written no object: a probe belongs to no bundle. The probes of
+// older managers have the name of the foundation.
 func IsProbe(foundation *workv1.ManifestWork) bool {
 	return foundation != nil && foundation.Annotations[api.DigestAnnotation] == ""
 }

@@ -45,8 +45,8 @@ func boundTo(t *testing.T, name, namespace string) render.Object {
 
 func TestProbe(t *testing.T) {
 	w := probe(t)
-	if w.Name != FoundationName("knative-serving") || !IsProbe(w) {
-		t.Errorf("%q is not a foundation's probe", w.Name)
+	if w.Name != ProbeName("knative-serving") || !IsProbe(w) {
+		t.Errorf("%q is no probe", w.Name)
 	}
 	var names []string
 	for _, m := range w.Spec.Workload.Manifests {

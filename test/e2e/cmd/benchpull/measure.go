@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +79,7 @@ func (b *bench) install(ctx context.Context) (time.Duration, error) {
 	}
 	return until(ctx, start, "all objects applied", func() (bool, error) {
 		works, err := b.ComponentWorks(ctx, api.Serving, b.our.Name)
-		if err != nil || len(works) < 3 { // foundation, gate and payload
+		if err != nil || !slices.ContainsFunc(works, isPayload) {
 			return false, err
 		}
 		for i := range works {
@@ -89,6 +90,9 @@ func (b *bench) install(ctx context.Context) (time.Duration, error) {
 		return true, nil
 	})
 }
+
+// isPayload reports whether a work has the workloads: the payload follows all other works.
+func isPayload(work workv1.ManifestWork) bool { return work.Labels[api.FoundationLabel] == "" }
 
 const workloadOwner = "serving"
 

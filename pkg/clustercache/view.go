@@ -40,6 +40,8 @@ func (views Views) Find(at Place, name, written string) (object *Object, known b
 type View struct {
 	// onChange is called with the component of an object that differs from the cached one.
 	onChange func(api.Component)
+	// onStateChange is called when the state of an object differs from the cached state, and not for another resource version alone.
+	onStateChange func()
 	cancel   context.CancelFunc
 	// ready is closed after the first list; firstListErr is the error of that list.
 	ready        chan struct{}
@@ -59,7 +61,7 @@ type View struct {
 }
 
 func newView(changed func(api.Component)) *View {
-	return &View{onChange: changed, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
+	return &View{onChange: changed, onStateChange: func() {}, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
 }
 
 // NewFakeView returns a view for tests that has reached a resource version and never changes.
@@ -134,19 +136,24 @@ func (v *View) replaceObjects(objects []*Object, version string) (differs, fits 
 	}
 	v.version, v.objects = version, make(map[types.NamespacedName]*Object, len(objects))
 	var different []*Object
+	stateChanged := false
 	for _, s := range objects {
 		v.objects[s.namespacedName()] = s
 		if have := before[s.namespacedName()]; have == nil || have.UID != s.UID || have.ResourceVersion != s.ResourceVersion {
 			different = append(different, s)
+			stateChanged = stateChanged || !have.hasStateOf(s)
 		}
 	}
 	for key, s := range before {
 		if v.objects[key] == nil {
-			different = append(different, s)
+			different, stateChanged = append(different, s), true
 		}
 	}
 	v.reserve(len(v.objects) - len(objects)) // a list may contain an object twice
 	v.mu.Unlock()
+	if stateChanged {
+		v.onStateChange()
+	}
 	v.notifyChanges(different...)
 	return len(different) > 0, true
 }
@@ -171,8 +178,10 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 		v.mu.Unlock()
 		return true
 	}
+	stateChanged := kind == watch.Deleted
 	switch kind {
 	case watch.Added, watch.Modified:
+		stateChanged = !v.objects[s.namespacedName()].hasStateOf(s)
 		if v.objects[s.namespacedName()] == nil && !v.reserve(1) {
 			v.mu.Unlock()
 			return false
@@ -190,13 +199,16 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 	}
 	v.version = s.ResourceVersion
 	v.mu.Unlock()
+	if stateChanged {
+		v.onStateChange()
+	}
 	v.notifyChanges(s)
 	return true
 }
 
 func (v *View) notifyChanges(objects ...*Object) {
 	for _, s := range objects {
-		v.onChange(api.Component(s.Labels[api.ComponentLabel]))
+		v.onChange(s.Component)
 	}
 }
 

@@ -119,9 +119,9 @@ func (c *Cluster) startView(at Place) (*View, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	v := newView(c.onChange)
-	v.cancel, v.quota = cancel, &c.quota
+	v.cancel, v.quota, v.onStateChange = cancel, &c.quota, c.poller.recordChange
 	c.views.started[at] = v
-	f := &reflector{view: v, policy: &c.policy, at: at, source: c}
+	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c}
 	go f.run(ctx)
 	return v, nil
 }

@@ -142,8 +142,10 @@ func (m *mixedFleet) watchResources(ctx context.Context) error {
 // join starts the clusters of both kinds.
 func (m *mixedFleet) join(ctx context.Context) error {
 	m.registration = &played.Clusters{Client: m.Clusters, Kube: m.kube, ReportError: func(err error) { progress("%v", err) }}
-	if err := m.registration.JoinHub(ctx, m.opts.clusters); err != nil {
-		return err
+	if m.opts.clusters > 0 {
+		if err := m.registration.JoinHub(ctx, m.opts.clusters); err != nil {
+			return err
+		}
 	}
 	m.clusters = append(m.clusters, m.registration.Names()...)
 	var spokes []string

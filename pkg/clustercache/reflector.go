@@ -32,7 +32,8 @@ var errPolled = errors.New("the cluster is not watched any more")
 
 // listerWatcher lists and watches places, as a Cluster does.
 type listerWatcher interface {
-	listObjects(ctx context.Context, at Place, options metav1.ListOptions) (objects []*Object, version string, err error)
+	// listObjects returns the cached objects of a view for the objects that have not changed; a nil view has no objects.
+	listObjects(ctx context.Context, at Place, options metav1.ListOptions, cached *View) (objects []*Object, version string, err error)
 	watchObjects(ctx context.Context, at Place, options metav1.ListOptions) (watch.Interface, error)
 }
 
@@ -132,7 +133,7 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
-	objects, version, err := f.source.listObjects(ctx, f.at, options)
+	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)
 	f.view.recordRefusal(err)
 	if f.lastListFailed = err != nil; f.lastListFailed {
 		return false, err

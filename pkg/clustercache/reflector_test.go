@@ -42,7 +42,7 @@ type fakeCluster struct {
 	options metav1.ListOptions // of the last list
 }
 
-func (l *fakeCluster) listObjects(_ context.Context, _ Place, options metav1.ListOptions) (objects []*Object, version string, err error) {
+func (l *fakeCluster) listObjects(_ context.Context, _ Place, options metav1.ListOptions, _ *View) (objects []*Object, version string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lists++

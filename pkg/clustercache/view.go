@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
@@ -42,7 +44,7 @@ type View struct {
 	onChange func(api.Component)
 	// onStateChange is called when the state of an object differs from the cached state, and not for another resource version alone.
 	onStateChange func()
-	cancel   context.CancelFunc
+	cancel        context.CancelFunc
 	// ready is closed after the first list; firstListErr is the error of that list.
 	ready        chan struct{}
 	firstListErr error
@@ -76,6 +78,17 @@ func (v *View) Get(namespace, name string) *Object {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.objects[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// readObject returns the cached object for an object of a list that has not changed, and otherwise the state of the object. A nil view has
+// no cached objects.
+func (v *View) readObject(o runtime.Object) (*Object, error) {
+	if m, err := apimeta.Accessor(o); err == nil && v != nil {
+		if have := v.Get(m.GetNamespace(), m.GetName()); have != nil && have.UID == m.GetUID() && have.ResourceVersion == m.GetResourceVersion() {
+			return have, nil
+		}
+	}
+	return ReadObject(o)
 }
 
 // List returns the cached objects in any order.

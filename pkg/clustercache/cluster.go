@@ -46,9 +46,9 @@ type Options struct {
 	// Changed is called with the component of every labelled object that changes, or with an empty component when the
 	// component is unknown. Changed must not block.
 	Changed func(api.Component)
-	// Limit bounds how many clusters are watched. All clusters share the limit; nil is no limit.
+	// Limit bounds on how many clusters all objects are watched. All clusters share the limit; nil is no limit.
 	Limit *WatchLimit
-	// PollInterval is the time between two lists of a cluster that is not watched; zero is DefaultPollInterval.
+	// PollInterval is the shortest time between two lists of objects that are not watched; zero is DefaultPollInterval.
 	PollInterval time.Duration
 	// Log receives which clusters are not watched, and why.
 	Log logr.Logger

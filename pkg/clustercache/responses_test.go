@@ -415,3 +415,32 @@ func TestUnchangedObjectsStay(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchesOfWorkloadsSuffice holds that a cluster without a slot of the limit counts as watched when the watches of workloads are live: such
+// a watch ends when the cluster is silent, and no frequent probe is necessary.
+func TestWatchesOfWorkloadsSuffice(t *testing.T) {
+	h := &hostileServer{
+		list: func(w http.ResponseWriter, _ *http.Request) { writeList(w, 0, 0, "") },
+		watch: func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+	}
+	c, _ := h.connect(t, Options{Limit: NewWatchLimit(0), PollInterval: time.Hour})
+	if _, err := c.Views(t.Context(), []Place{inTeam}); err != nil || c.Watched() {
+		t.Errorf("a cluster with ConfigMaps counts as watched: %t, error %v", c.Watched(), err)
+	}
+	if _, err := c.Views(t.Context(), []Place{inTeam, deployments()}); err != nil {
+		t.Fatal(err)
+	}
+	for !c.Watched() {
+		time.Sleep(time.Millisecond) // the watch of Deployments begins after the first list
+	}
+	if n := h.watches.Load(); n != 1 {
+		t.Errorf("%d watches, want that of Deployments", n)
+	}
+	c.Close()
+	if c.Watched() {
+		t.Error("a closed connection counts as watched")
+	}
+}

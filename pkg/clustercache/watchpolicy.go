@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultPollInterval is the default time between two lists of a place of a polled cluster.
+	// DefaultPollInterval is the default of the shortest time between two lists of a polled place.
 	DefaultPollInterval = 10 * time.Second
 	// MinPollInterval is the shortest configurable interval.
 	MinPollInterval = time.Second

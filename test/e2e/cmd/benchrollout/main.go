@@ -28,6 +28,8 @@ import (
 // options are the flags.
 type options struct {
 	clusters, spokes, rounds int
+	// watched is --watched-clusters of the manager of part push; negative keeps the default of the manager.
+	watched int
 	components               []api.Component
 	parts, compare           []string
 	// rest is how long nothing happens while writes are counted.
@@ -72,6 +74,7 @@ func parse() (options, error) {
 	flag.IntVar(&opts.clusters, "clusters", 200, "how many managed clusters are played")
 	flag.IntVar(&opts.spokes, "spokes", 200, "how many clusters without a work agent run in the memory of this process: "+
 		"beside the managed clusters in part fleet, alone in part push")
+	flag.IntVar(&opts.watched, "watched", -1, "flag --watched-clusters of the manager in part push; a negative number keeps the manager's default")
 	flag.IntVar(&opts.rounds, "rounds", 3, "how often everything is edited; the medians count")
 	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted")
 	flag.Parse()

@@ -91,10 +91,11 @@ func (m *mixedFleet) start(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	m.profiles = fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", port)
-	m.Fleet, err = harness.Install(ctx, l, harness.Options{Manager: []string{
-		"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories, fmt.Sprintf("--pprof-port=%d", port),
-	}})
-	if err != nil {
+	flags := []string{"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories, fmt.Sprintf("--pprof-port=%d", port)}
+	if m.opts.watched >= 0 {
+		flags = append(flags, fmt.Sprintf("--watched-clusters=%d", m.opts.watched))
+	}
+	if m.Fleet, err = harness.Install(ctx, l, harness.Options{Manager: flags}); err != nil {
 		return err
 	}
 	config := rest.CopyConfig(l.Hub.Config)

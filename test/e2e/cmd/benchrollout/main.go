@@ -29,9 +29,9 @@ import (
 type options struct {
 	clusters, spokes, rounds int
 	// watched is --watched-clusters of the manager of part push; negative keeps the default of the manager.
-	watched int
-	components               []api.Component
-	parts, compare           []string
+	watched        int
+	components     []api.Component
+	parts, compare []string
 	// rest is how long nothing happens while writes are counted.
 	rest time.Duration
 	// profiles is the directory for the manager's profiles; empty means that no profile is taken.

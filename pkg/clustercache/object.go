@@ -197,6 +197,16 @@ func (w *workloadFields) hasCondition(t batchv1.JobConditionType) bool {
 	return false
 }
 
+// isWorkload reports whether the objects of a resource are workloads, whose pods may fail at any time.
+func isWorkload(gvr schema.GroupVersionResource) bool {
+	return gvr.Group == "apps" && (gvr.Resource == "deployments" || gvr.Resource == "statefulsets")
+}
+
+// isUnfinished reports whether an object is a Job that has not finished, or a Service of Knative that is not Ready.
+func (s *Object) isUnfinished() bool {
+	return s.Job != nil && !s.Job.Complete && !s.Job.Failed || s.Service != nil && s.Service.Ready != string(corev1.ConditionTrue)
+}
+
 // needsStatus reports whether the cache needs the status of a resource's objects besides their metadata.
 func needsStatus(gvr schema.GroupVersionResource) bool {
 	switch gvr.GroupResource() {

@@ -20,8 +20,8 @@ const (
 )
 
 // poller lists the places of a cluster that are not watched. The interval between two lists of a place grows with the time since the last
-// change of the cluster: a place is listed again after as long as nothing has changed. A place whose status the manager reports is
-// always listed at the shortest interval.
+// change of the cluster: a place is listed again after as long as nothing has changed. Workloads, and Jobs until the Jobs have finished, are
+// listed at the shortest interval.
 type poller struct {
 	// interval is the shortest interval.
 	interval time.Duration
@@ -41,14 +41,15 @@ type polledPlace struct {
 	// list lists the place. A positive pause is the time until the next attempt after a failure. isPolled is false when the poller has to
 	// list the place no more.
 	list func() (pause time.Duration, isPolled bool)
-	// isStatus reports that the manager reports the status of the objects.
-	isStatus bool
+	// needsFrequentLists reports whether the status of the objects may change without a write of the manager.
+	needsFrequentLists func() bool
 
 	// listedAt is the time of the last list, pause the time until the next attempt after a failed list, and spread a random number
-	// from 0 to 1.
-	listedAt time.Time
-	pause    time.Duration
-	spread   float64
+	// from 0 to 1. isFrequent is the result of needsFrequentLists after the list.
+	listedAt   time.Time
+	pause      time.Duration
+	spread     float64
+	isFrequent bool
 }
 
 func newPoller(interval time.Duration) *poller {
@@ -143,7 +144,7 @@ func (p *poller) intervalOf(place *polledPlace) time.Duration {
 		return place.pause
 	}
 	shortest := p.interval + time.Duration(0.1*place.spread*float64(p.interval))
-	if place.isStatus {
+	if place.isFrequent {
 		return shortest
 	}
 	quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
@@ -172,7 +173,7 @@ func (p *poller) listPlace(place *polledPlace) {
 }
 
 func (p *polledPlace) recordList(pause time.Duration) {
-	p.listedAt, p.pause, p.spread = time.Now(), pause, rand.Float64()
+	p.listedAt, p.pause, p.spread, p.isFrequent = time.Now(), pause, rand.Float64(), p.needsFrequentLists()
 }
 
 // writeTransport calls onWrite after each request that may change the cluster.

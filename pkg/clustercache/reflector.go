@@ -107,7 +107,8 @@ func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
 		}
 		return 0, true
 	}
-	return &polledPlace{list: list, isStatus: needsStatus(f.at.GroupVersionResource)}
+	needsFrequentLists := func() bool { return isWorkload(f.at.GroupVersionResource) || f.view.hasUnfinishedObjects() }
+	return &polledPlace{list: list, needsFrequentLists: needsFrequentLists}
 }
 
 func (f *reflector) listBackoff() wait.Backoff {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 var (
@@ -399,7 +400,7 @@ func TestListRefused(t *testing.T) {
 	})
 }
 
-// deployments are a place whose status the manager reports.
+// deployments are a place of workloads.
 func deployments() Place {
 	return Place{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "team"}
 }
@@ -452,8 +453,8 @@ func TestPollsBecomeRare(t *testing.T) {
 	})
 }
 
-// TestPollsOfStatusStayFrequent holds that the interval for objects whose status the manager reports never grows.
-func TestPollsOfStatusStayFrequent(t *testing.T) {
+// TestPollsOfWorkloadsStayFrequent holds that the interval for workloads never grows where watches are refused.
+func TestPollsOfWorkloadsStayFrequent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := followPlace(t, deployments(), nil, func(context.Context) (watch.Interface, error) { return nil, errForbidden })
 		for range 5 {
@@ -464,21 +465,51 @@ func TestPollsOfStatusStayFrequent(t *testing.T) {
 	})
 }
 
-// TestWithoutSlotOnlyStatusIsWatched holds that a cluster without a slot of the limit has watches of objects whose status the manager
-// reports and of no other objects, and that all places are watched as soon as a slot is free.
-func TestWithoutSlotOnlyStatusIsWatched(t *testing.T) {
+// TestPollsOfJobsStayFrequent holds that the interval for Jobs grows only when every Job has finished.
+func TestPollsOfJobsStayFrequent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object   *Object
+		frequent bool
+	}{
+		"a running Job":          {&Object{Job: &Job{}}, true},
+		"a complete Job":         {&Object{Job: &Job{Complete: true}}, false},
+		"a failed Job":           {&Object{Job: &Job{Failed: true}}, false},
+		"a Service of Knative":   {&Object{Service: &workload.ServiceState{Ready: "Unknown"}}, true},
+		"a Service that answers": {&Object{Service: &workload.ServiceState{Ready: "True"}}, false},
+		"any other object":       {&Object{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newFollowedCluster(Place{configMaps(), "team"}, nil)
+				o.objects["a"] = tc.object
+				o.policy, o.poller = &watchPolicy{interval: DefaultPollInterval, limit: NewWatchLimit(0)}, newPoller(DefaultPollInterval)
+				o.start(t)
+				pass(time.Hour)
+				before, _ := o.counts()
+				pass(time.Minute)
+				if after, _ := o.counts(); (after-before > 4) != tc.frequent {
+					t.Errorf("%d lists in a minute", after-before)
+				}
+			})
+		})
+	}
+}
+
+// TestWithoutSlotWorkloadsAreWatched holds that a cluster without a slot of the limit has watches of workloads and of no other objects, and
+// that all places are watched as soon as a slot is free.
+func TestWithoutSlotWorkloadsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := NewWatchLimit(1)
 		begin := func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }
 		first := follow(t, limit, begin)
-		status := followPlace(t, deployments(), limit, begin)
-		other := joinPolicy(t, status, Place{configMaps(), "team"}, begin)
+		workloads := followPlace(t, deployments(), limit, begin)
+		other := joinPolicy(t, workloads, Place{configMaps(), "team"}, begin)
 		pass(time.Minute)
-		_, watchesOfStatus := status.counts()
-		if _, watches := other.counts(); watchesOfStatus != 1 || watches != 0 {
-			t.Errorf("%d watches of Deployments and %d of ConfigMaps, want 1 and none", watchesOfStatus, watches)
+		_, watchesOfWorkloads := workloads.counts()
+		if _, watches := other.counts(); watchesOfWorkloads != 1 || watches != 0 {
+			t.Errorf("%d watches of Deployments and %d of ConfigMaps, want 1 and none", watchesOfWorkloads, watches)
 		}
-		if !status.policy.watches(status.at) || status.policy.watches(other.at) {
+		if !workloads.policy.watches(workloads.at) || workloads.policy.watches(other.at) {
 			t.Error("the policy reports other watches than there are")
 		}
 		first.policy.close()

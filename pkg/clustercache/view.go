@@ -4,6 +4,7 @@ package clustercache
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -100,6 +101,11 @@ func (v *View) List() []*Object {
 		out = append(out, s)
 	}
 	return out
+}
+
+// hasUnfinishedObjects reports whether an object is a Job that has not finished, or a Service of Knative that is not Ready.
+func (v *View) hasUnfinishedObjects() bool {
+	return slices.ContainsFunc(v.List(), (*Object).isUnfinished)
 }
 
 // currentVersion returns the resource version that the view has reached.

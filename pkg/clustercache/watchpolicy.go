@@ -72,8 +72,8 @@ func (l *WatchLimit) release(p *watchPolicy) {
 	}
 }
 
-// watchPolicy decides which views of a cluster watch: all views with a slot of the WatchLimit, and without a slot the views of objects
-// whose status the manager reports. All views poll while the cluster refuses watches.
+// watchPolicy decides which views of a cluster watch: all views with a slot of the WatchLimit, and without a slot the views of
+// workloads. All views poll while the cluster refuses watches.
 type watchPolicy struct {
 	interval time.Duration
 	limit    *WatchLimit
@@ -112,7 +112,7 @@ func (p *watchPolicy) acquireWatch(at Place) (ended <-chan struct{}, watched boo
 		return nil, false
 	}
 	p.hasSlot = p.limit.acquire(p)
-	if !p.hasSlot && !needsStatus(at.GroupVersionResource) {
+	if !p.hasSlot && !isWorkload(at.GroupVersionResource) {
 		return nil, false
 	}
 	if p.ended == nil {
@@ -125,7 +125,7 @@ func (p *watchPolicy) acquireWatch(at Place) (ended <-chan struct{}, watched boo
 func (p *watchPolicy) watches(at Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ended != nil && (p.hasSlot || needsStatus(at.GroupVersionResource))
+	return p.ended != nil && (p.hasSlot || isWorkload(at.GroupVersionResource))
 }
 
 // recordFailure records a watch that failed while lists succeed.

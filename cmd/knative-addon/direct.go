@@ -29,7 +29,7 @@ type directFlags struct {
 }
 
 // defaultWatched is the default of --watched-clusters; docs/design/0023-large-push-fleets.md has the calculation.
-const defaultWatched = 400
+const defaultWatched = 50
 
 func (f *directFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.localInstalls, "local-installs", false,

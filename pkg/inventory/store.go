@@ -72,7 +72,7 @@ func (s *Store) decodeAnchor(m *corev1.ConfigMap) (*Anchor, error) {
 	if !s.owner.isHubOf(m) {
 		ownership := &OwnershipError{Owner: message.Shorten(owner, message.MaxName)}
 		if err == nil {
-			ownership.formerAnchor = &Anchor{ConfigMap: m, Items: items}
+			ownership.formerAnchor = newStoredAnchor(m, items)
 		}
 		return nil, ownership
 	}
@@ -84,7 +84,7 @@ func (s *Store) decodeAnchor(m *corev1.ConfigMap) (*Anchor, error) {
 		return nil, &clustercache.BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; %s",
 			itemsKey, m.Namespace, m.Name, err, remedy)}
 	}
-	return &Anchor{ConfigMap: m, Items: items}, nil
+	return newStoredAnchor(m, items), nil
 }
 
 // IsCurrentHub reports whether the owner's hub wrote the anchor. The hub of an adopted anchor is another one until the next
@@ -102,7 +102,7 @@ func (s *Store) Adopt(ctx context.Context, namespace string) (*Anchor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ConfigMap \"%s/%s\": %w", namespace, name, err)
 	}
-	return &Anchor{ConfigMap: m, Items: Items{}}, nil
+	return newStoredAnchor(m, Items{}), nil
 }
 
 // Write records the items and the versions of Knative in the anchor, and creates an anchor of NewAnchor. Write makes no request
@@ -121,8 +121,8 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 	switch {
 	case a.UID == "":
 		desired, err = client.Create(ctx, desired, metav1.CreateOptions{FieldManager: clustercache.FieldManager})
-	case maps.Equal(a.Data, desired.Data) && maps.Equal(a.Labels, desired.Labels) && maps.Equal(a.Annotations, desired.Annotations):
-		return &Anchor{ConfigMap: a.ConfigMap, Items: items}, nil
+	case a.hasItems(text) && maps.Equal(a.Labels, desired.Labels) && maps.Equal(a.Annotations, desired.Annotations):
+		return &Anchor{ConfigMap: a.ConfigMap, Items: items, itemsDigest: a.itemsDigest}, nil
 	default:
 		desired, err = client.Update(ctx, desired, metav1.UpdateOptions{FieldManager: clustercache.FieldManager})
 	}
@@ -132,7 +132,7 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 	if err != nil {
 		return nil, fmt.Errorf("cannot record the installation in namespace %q: %w", a.Namespace, err)
 	}
-	return &Anchor{ConfigMap: desired, Items: items}, nil
+	return newStoredAnchor(desired, items), nil
 }
 
 // WriteRemaining records the items that a removal has not deleted yet. A nil anchor, or one with these items, needs no request.

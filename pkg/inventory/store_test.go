@@ -379,3 +379,30 @@ func TestAnchorsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAnchorsKeepItemsOnce holds that an anchor in memory has no encoded items beside the decoded items, that an equal record needs no
+// request, and that a changed record has the items.
+func TestAnchorsKeepItemsOnce(t *testing.T) {
+	self, installed := ownerNamed("self"), render.Installed{Delivered: "1.23.0"}
+	client, _ := clusterOf(anchorOf(t, self, "5", itemsOf("a")))
+	s := NewStore(client.CoreV1(), self)
+	a, err := s.Read(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range []string{"a", "b", "b"} {
+		if a, err = s.Write(t.Context(), a, installed, itemsOf(names)); err != nil {
+			t.Fatal(err)
+		}
+		if text, found := a.Data[itemsKey]; found {
+			t.Errorf("the anchor has encoded items %q", text)
+		}
+		client.ClearActions()
+		if _, err := s.Write(t.Context(), a, installed, itemsOf(names)); err != nil || len(client.Actions()) > 0 {
+			t.Errorf("an equal record causes %v, error %v", client.Actions(), err)
+		}
+		if stored, err := s.Read(t.Context(), namespace); err != nil || !cmp.Equal(stored.Items, itemsOf(names)) {
+			t.Errorf("the cluster has %v, error %v", stored, err)
+		}
+	}
+}

@@ -203,14 +203,14 @@ func (o *followedCluster) isSeen(t *testing.T, name string, within time.Duration
 	}
 }
 
-// becomesSeen fails unless the view gets the current version of the object within a time.
-func (o *followedCluster) becomesSeen(t *testing.T, name string, within time.Duration) {
+// becomesSeen fails unless the view gets the current version of object a within a time.
+func (o *followedCluster) becomesSeen(t *testing.T, within time.Duration) {
 	t.Helper()
-	start, want := time.Now(), o.object(name).ResourceVersion
+	start, want := time.Now(), o.object("a").ResourceVersion
 	for time.Since(start) < within && o.view.IsBehind(want) {
 		pass(100 * time.Millisecond)
 	}
-	o.isSeen(t, name, 0)
+	o.isSeen(t, "a", 0)
 }
 
 // TestPolledInstead holds that a cluster whose watches are of no use is listed, that it is said once, and that watching is
@@ -248,10 +248,10 @@ func polledInstead(t *testing.T, begin func(ctx context.Context) (watch.Interfac
 	pass(finds)
 	_, watches := o.counts()
 	o.change("a")
-	o.becomesSeen(t, "a", 12*time.Second+finds) // the interval has grown while nothing changed
+	o.becomesSeen(t, 12*time.Second+finds) // the interval has grown while nothing changed
 	for range 5 {
 		o.change("a")
-		o.becomesSeen(t, "a", 12*time.Second)
+		o.becomesSeen(t, 12*time.Second)
 	}
 	if _, now := o.counts(); now != watches {
 		t.Errorf("%d watches were tried while it is polled", now-watches)
@@ -428,13 +428,13 @@ func TestPollsBecomeRare(t *testing.T) {
 			o.write("a", field)
 		}
 		field("x")
-		o.becomesSeen(t, "a", maxPollInterval+time.Second)
+		o.becomesSeen(t, maxPollInterval+time.Second)
 		if n := listsIn(12 * time.Second); n != 1 {
 			t.Errorf("%d lists after a change, want one within the shortest interval", n)
 		}
 		pass(time.Hour)
 		field("x")
-		o.becomesSeen(t, "a", maxPollInterval+time.Second)
+		o.becomesSeen(t, maxPollInterval+time.Second)
 		if n := listsIn(time.Minute); n > 1 {
 			t.Errorf("%d lists in a minute after a write that changes no state", n)
 		}
@@ -449,7 +449,7 @@ func TestPollsBecomeRare(t *testing.T) {
 		pass(maxPollInterval)
 		o.setAway(nil)
 		o.change("a")
-		o.becomesSeen(t, "a", 40*time.Second) // the longest pause after a failed list, and its jitter
+		o.becomesSeen(t, 40*time.Second) // the longest pause after a failed list, and its jitter
 	})
 }
 
@@ -460,7 +460,7 @@ func TestPollsOfWorkloadsStayFrequent(t *testing.T) {
 		for range 5 {
 			pass(20 * time.Minute)
 			o.change("a")
-			o.becomesSeen(t, "a", 12*time.Second)
+			o.becomesSeen(t, 12*time.Second)
 		}
 	})
 }

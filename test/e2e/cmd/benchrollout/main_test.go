@@ -99,7 +99,7 @@ func TestHubs(t *testing.T) {
 
 func TestPushRows(t *testing.T) {
 	m := &mixedFleet{fleet: &fleet{opts: options{rest: time.Minute}, clusters: make([]string, 1000)}}
-	good := pushRest{took: 100 * time.Second, cpu: 10 * time.Second, rss: 500, peak: 900, requests: 20000}
+	good := pushRest{took: 100 * time.Second, cpu: 10 * time.Second, rss: 500, peak: 900, requests: 10000}
 	for name, tc := range map[string]struct {
 		change func(*pushRest)
 		missed string

@@ -18,7 +18,7 @@ const (
 	goalPushMemory        = 140
 	goalPushClusterMemory = 0.36
 	// goalPushRequests is the number of requests a second to each cluster at rest.
-	goalPushRequests = 0.2
+	goalPushRequests = 0.1
 )
 
 // pushSettle is the time after an installation until the manager polls a cluster at the longest interval.

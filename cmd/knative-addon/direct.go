@@ -28,8 +28,8 @@ type directFlags struct {
 	pollInterval                time.Duration
 }
 
-// defaultWatched is the default of --watched-clusters; docs/design/0005-direct-delivery.md has the calculation.
-const defaultWatched = 400
+// defaultWatched is the default of --watched-clusters; docs/design/0023-large-push-fleets.md has the calculation.
+const defaultWatched = 50
 
 func (f *directFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.localInstalls, "local-installs", false,
@@ -44,9 +44,9 @@ func (f *directFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.allowInsecureTLS, "allow-insecure-tls", false,
 		"connect to clusters whose ClusterProfile says insecure-skip-tls-verify, which exposes credentials")
 	flags.IntVar(&f.watched, "watched-clusters", defaultWatched,
-		"number of clusters of ClusterProfiles that are watched; further clusters are polled, and 0 means that all clusters are polled")
+		"number of clusters of ClusterProfiles on which all objects are watched; on further clusters the manager watches workloads and polls all other objects")
 	flags.DurationVar(&f.pollInterval, "remote-deployments-poll-interval", clustercache.DefaultPollInterval,
-		"interval to poll a cluster that is not watched or refuses watches; the default also replaces intervals below a second")
+		"shortest interval to poll objects that are not watched; the default also replaces intervals below a second")
 }
 
 // readInventories returns the inventories of the file, and the inventory of the add-on's own namespace where the file does

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -26,7 +26,7 @@ import (
 
 // Cluster is the connection to a cluster. All installations on the cluster share the connection and the views.
 type Cluster struct {
-	Kube      kubernetes.Interface
+	Core      corev1client.CoreV1Interface
 	Dynamic   dynamic.Interface
 	Metadata  metadata.Interface
 	Discovery discovery.DiscoveryInterface
@@ -36,6 +36,7 @@ type Cluster struct {
 	// quota bounds the objects in all views.
 	quota  objectQuota
 	policy watchPolicy
+	poller *poller
 	// ClaimLock serializes installations that check whether the cluster is free and then create an anchor.
 	ClaimLock sync.Mutex
 }
@@ -45,9 +46,9 @@ type Options struct {
 	// Changed is called with the component of every labelled object that changes, or with an empty component when the
 	// component is unknown. Changed must not block.
 	Changed func(api.Component)
-	// Limit bounds how many clusters are watched. All clusters share the limit; nil is no limit.
+	// Limit bounds on how many clusters all objects are watched. All clusters share the limit; nil is no limit.
 	Limit *WatchLimit
-	// PollInterval is the time between two lists of a cluster that is not watched; zero is DefaultPollInterval.
+	// PollInterval is the shortest time between two lists of objects that are not watched; zero is DefaultPollInterval.
 	PollInterval time.Duration
 	// Log receives which clusters are not watched, and why.
 	Log logr.Logger
@@ -59,7 +60,7 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 		options.PollInterval = DefaultPollInterval
 	}
 	c := &Cluster{
-		onChange: options.Changed, views: viewSet{started: Views{}},
+		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval),
 		policy: watchPolicy{interval: options.PollInterval, limit: options.Limit, log: options.Log, startSlot: make(chan struct{}, 1)},
 	}
 	budget := newWatchBudget(clock.RealClock{}, func(why error) {
@@ -70,10 +71,10 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 	if bounded.Transport == nil {
 		bounded.Transport = http.DefaultTransport
 	}
-	bounded.Transport = budget.wrapTransport(bounded.Transport)
+	bounded.Transport = &writeTransport{next: budget.wrapTransport(bounded.Transport), onWrite: c.poller.recordChange}
 	httpClient = &bounded
 	var err error
-	if c.Kube, err = kubernetes.NewForConfigAndClient(config, httpClient); err != nil {
+	if c.Core, err = corev1client.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
 	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
@@ -82,7 +83,9 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 	if c.Metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
-	c.Discovery = c.Kube.Discovery()
+	if c.Discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient); err != nil {
+		return nil, fmt.Errorf("cannot connect: %w", err)
+	}
 	return c, nil
 }
 
@@ -95,6 +98,7 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	defer release()
 	ns, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
+		c.poller.recordChange()
 		return "", fmt.Errorf("cannot get namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	return ns.UID, CheckMetadata(&ns.ObjectMeta)
@@ -103,11 +107,18 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 // Restorations returns how often the resource versions of the cluster went back, as after a restore from a backup.
 func (c *Cluster) Restorations() int32 { return c.policy.restorations.Load() }
 
-// Watched reports whether a live watch feeds every view. Options.Changed is called without a component as soon as a watch ends.
+// Watched reports whether the watches of all views that the policy watches are live, at least one. Options.Changed is called without a
+// component as soon as a watch ends, as all watches of a silent cluster do.
 func (c *Cluster) Watched() bool {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
-	return len(c.views.started) > 0 && int(c.policy.liveWatches.Load()) == len(c.views.started)
+	watches := 0
+	for at := range c.views.started {
+		if c.policy.watches(at) {
+			watches++
+		}
+	}
+	return watches > 0 && int(c.policy.liveWatches.Load()) == watches
 }
 
 // Lost returns when the last watch failed, or zero. Responses of the cluster from before that time say nothing about the
@@ -122,6 +133,7 @@ func (c *Cluster) Lost() time.Time {
 // Close ends all watches.
 func (c *Cluster) Close() {
 	c.policy.close()
+	c.poller.close()
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
 	c.views.closed = true

@@ -189,7 +189,7 @@ func BenchmarkFootprint(b *testing.B) {
 			g := errgroup.Group{}
 			for _, at := range f.places {
 				g.Go(func() error {
-					_, _, err := c.listObjects(b.Context(), at, metav1.ListOptions{})
+					_, _, err := c.listObjects(b.Context(), at, metav1.ListOptions{}, c.views.started[at])
 					return err
 				})
 			}

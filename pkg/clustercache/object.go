@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/workload"
@@ -26,8 +27,11 @@ const FieldManager = "knative-addon"
 
 // Object is the cached state of an object. The cache holds many objects, and few fields of each.
 type Object struct {
+	// ObjectMeta has neither labels nor annotations.
 	metav1.ObjectMeta
 
+	// Component is the value of our component label.
+	Component api.Component
 	// FieldsDigest is the digest of the fields that FieldManager owns, empty without such fields.
 	FieldsDigest string
 	// Workload is set for Deployments and StatefulSets, Job for Jobs.
@@ -51,6 +55,14 @@ func Digest(parts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
+// hasStateOf reports whether the objects differ in nothing but the resource version. Controllers of the cluster write the status of some
+// objects all the time, as of HorizontalPodAutoscalers, and the cache has no part of that status. A nil object has no state.
+func (s *Object) hasStateOf(other *Object) bool {
+	return s != nil && s.UID == other.UID && s.Component == other.Component && s.FieldsDigest == other.FieldsDigest &&
+		(s.DeletionTimestamp == nil) == (other.DeletionTimestamp == nil) && ptr.Equal(s.Workload, other.Workload) && ptr.Equal(s.Job, other.Job) &&
+		ptr.Equal(s.Service, other.Service)
+}
+
 func (s *Object) namespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 }
@@ -69,8 +81,7 @@ func ReadObject(o runtime.Object) (*Object, error) {
 func newObject(m *metav1.ObjectMeta) *Object {
 	return &Object{FieldsDigest: DigestOwnedFields(m.ManagedFields), ObjectMeta: metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp,
-		Labels: map[string]string{api.ComponentLabel: m.Labels[api.ComponentLabel]},
-	}}
+	}, Component: api.Component(m.Labels[api.ComponentLabel])}
 }
 
 // DigestOwnedFields returns the digest of the fields that FieldManager owns by apply, or an empty text without such fields. The
@@ -184,6 +195,16 @@ func (w *workloadFields) hasCondition(t batchv1.JobConditionType) bool {
 		}
 	}
 	return false
+}
+
+// isWorkload reports whether the objects of a resource are workloads, whose pods may fail at any time.
+func isWorkload(gvr schema.GroupVersionResource) bool {
+	return gvr.Group == "apps" && (gvr.Resource == "deployments" || gvr.Resource == "statefulsets")
+}
+
+// isUnfinished reports whether an object is a Job that has not finished, or a Service of Knative that is not Ready.
+func (s *Object) isUnfinished() bool {
+	return s.Job != nil && !s.Job.Complete && !s.Job.Failed || s.Service != nil && s.Service.Ready != string(corev1.ConditionTrue)
 }
 
 // needsStatus reports whether the cache needs the status of a resource's objects besides their metadata.

@@ -32,14 +32,16 @@ var errPolled = errors.New("the cluster is not watched any more")
 
 // listerWatcher lists and watches places, as a Cluster does.
 type listerWatcher interface {
-	listObjects(ctx context.Context, at Place, options metav1.ListOptions) (objects []*Object, version string, err error)
+	// listObjects returns the cached objects of a view for the objects that have not changed; a nil view has no objects.
+	listObjects(ctx context.Context, at Place, options metav1.ListOptions, cached *View) (objects []*Object, version string, err error)
 	watchObjects(ctx context.Context, at Place, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// reflector keeps a view current: by a watch while the cluster is watched, and otherwise by lists.
+// reflector keeps a view current: by a watch while the place is watched, and otherwise by the lists of the poller.
 type reflector struct {
 	view   *View
 	policy *watchPolicy
+	poller *poller
 	at     Place
 	source listerWatcher
 	// lastListFailed reports that the last list failed.
@@ -53,6 +55,11 @@ func (f *reflector) run(ctx context.Context) {
 	if err != nil {
 		return // awaitView drops the view
 	}
+	f.followPlace(ctx)
+}
+
+// followPlace watches a place that was listed a moment ago. A place that is not watched passes to the poller.
+func (f *reflector) followPlace(ctx context.Context) {
 	pauses := f.listBackoff()
 	for listed := true; ctx.Err() == nil; {
 		if !listed {
@@ -63,11 +70,10 @@ func (f *reflector) run(ctx context.Context) {
 			}
 			pauses = f.listBackoff()
 		}
-		ended, watched := f.policy.acquireWatch()
+		ended, watched := f.policy.acquireWatch(f.at)
 		if !watched {
-			sleepContext(ctx, wait.Jitter(f.policy.interval, 0.1))
-			listed = false
-			continue
+			f.poller.addPlace(f.newPolledPlace(ctx))
+			return
 		}
 		err := f.watchPlace(ctx, ended)
 		if listed = err == nil; listed || errors.Is(err, errPolled) {
@@ -76,9 +82,33 @@ func (f *reflector) run(ctx context.Context) {
 		f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
 		now := time.Now()
 		f.policy.lostAt.Store(&now)
+		f.poller.recordChange()
 		f.view.onChange("") // the cluster may be unreachable
 		sleepContext(ctx, pauses.Step())
 	}
+}
+
+// newPolledPlace returns the place for the poller.
+func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
+	pauses := f.listBackoff()
+	list := func() (pause time.Duration, isPolled bool) {
+		if ctx.Err() != nil {
+			return 0, false
+		}
+		if _, err := f.listPlace(ctx); err != nil { // the probe of the cluster reports an unreachable cluster
+			f.policy.log.V(1).Info("cannot list", "resource", f.at.GroupResource(), "error", err.Error())
+			return pauses.Step(), true
+		}
+		pauses = f.listBackoff()
+		if _, watched := f.policy.acquireWatch(f.at); watched {
+			f.poller.recordChange() // the other places of the cluster may be watched too
+			go f.followPlace(ctx)
+			return 0, false
+		}
+		return 0, true
+	}
+	needsFrequentLists := func() bool { return isWorkload(f.at.GroupVersionResource) || f.view.hasUnfinishedObjects() }
+	return &polledPlace{list: list, needsFrequentLists: needsFrequentLists}
 }
 
 func (f *reflector) listBackoff() wait.Backoff {
@@ -104,7 +134,7 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
-	objects, version, err := f.source.listObjects(ctx, f.at, options)
+	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)
 	f.view.recordRefusal(err)
 	if f.lastListFailed = err != nil; f.lastListFailed {
 		return false, err

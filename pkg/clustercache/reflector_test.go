@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/workload"
 )
 
 var (
@@ -42,7 +43,7 @@ type fakeCluster struct {
 	options metav1.ListOptions // of the last list
 }
 
-func (l *fakeCluster) listObjects(_ context.Context, _ Place, options metav1.ListOptions) (objects []*Object, version string, err error) {
+func (l *fakeCluster) listObjects(_ context.Context, _ Place, options metav1.ListOptions, _ *View) (objects []*Object, version string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lists++
@@ -70,13 +71,21 @@ func (l *fakeCluster) watchObjects(ctx context.Context, _ Place, _ metav1.ListOp
 	return l.begin(ctx)
 }
 
-// change changes an object and returns it.
+// change changes a field of an object and returns the object.
 func (l *fakeCluster) change(name string) *metav1.PartialObjectMetadata {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.write(name, strconv.Itoa(l.version+1))
+}
+
+// write writes an object with a field.
+func (l *fakeCluster) write(name, field string) *metav1.PartialObjectMetadata {
 	l.version++
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: "uid", ResourceVersion: strconv.Itoa(l.version), Labels: map[string]string{api.ComponentLabel: "serving"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:` + field + `":{}}`)},
+		}},
 	}}
 	l.objects[name] = newObject(&o.ObjectMeta)
 	return o
@@ -129,18 +138,43 @@ type followedCluster struct {
 
 func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
 	t.Helper()
-	o := &followedCluster{fakeCluster: &fakeCluster{begin: begin, version: 10, objects: map[string]*Object{}}}
+	return followPlace(t, Place{configMaps(), "team"}, limit, begin)
+}
+
+// followPlace runs a reflector of a place of another cluster.
+func followPlace(t *testing.T, at Place, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
+	t.Helper()
+	o := newFollowedCluster(at, begin)
 	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
-	o.reflector = &reflector{
-		view: newView(o.recordChange), source: o.fakeCluster, at: Place{configMaps(), "team"},
-		policy: &watchPolicy{interval: DefaultPollInterval, limit: limit, log: log, startSlot: make(chan struct{}, 1)},
-	}
+	o.policy = &watchPolicy{interval: DefaultPollInterval, limit: limit, log: log, startSlot: make(chan struct{}, 1)}
+	o.poller = newPoller(DefaultPollInterval)
+	o.start(t)
+	return o
+}
+
+// joinPolicy runs a reflector of a further place of a cluster.
+func joinPolicy(t *testing.T, of *followedCluster, at Place, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
+	t.Helper()
+	o := newFollowedCluster(at, begin)
+	o.policy, o.poller = of.policy, of.poller
+	o.start(t)
+	return o
+}
+
+func newFollowedCluster(at Place, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
+	o := &followedCluster{fakeCluster: &fakeCluster{begin: begin, version: 10, objects: map[string]*Object{}}}
+	o.reflector = &reflector{view: newView(o.recordChange), source: o.fakeCluster, at: at}
+	return o
+}
+
+func (o *followedCluster) start(t *testing.T) {
+	t.Helper()
+	o.view.onStateChange = o.poller.recordChange
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() { cancel(); o.poller.close(); <-done })
 	synctest.Wait()
-	return o
 }
 
 func (o *followedCluster) recordChange(c api.Component) {
@@ -167,6 +201,16 @@ func (o *followedCluster) isSeen(t *testing.T, name string, within time.Duration
 	if o.view.IsBehind(want.ResourceVersion) {
 		t.Errorf("the view has only come to version %s", o.view.currentVersion())
 	}
+}
+
+// becomesSeen fails unless the view gets the current version of object a within a time.
+func (o *followedCluster) becomesSeen(t *testing.T, within time.Duration) {
+	t.Helper()
+	start, want := time.Now(), o.object("a").ResourceVersion
+	for time.Since(start) < within && o.view.IsBehind(want) {
+		pass(100 * time.Millisecond)
+	}
+	o.isSeen(t, "a", 0)
 }
 
 // TestPolledInstead holds that a cluster whose watches are of no use is listed, that it is said once, and that watching is
@@ -203,9 +247,11 @@ func polledInstead(t *testing.T, begin func(ctx context.Context) (watch.Interfac
 	o.isSeen(t, "a", 12*time.Second)
 	pass(finds)
 	_, watches := o.counts()
+	o.change("a")
+	o.becomesSeen(t, 12*time.Second+finds) // the interval has grown while nothing changed
 	for range 5 {
 		o.change("a")
-		o.isSeen(t, "a", 12*time.Second)
+		o.becomesSeen(t, 12*time.Second)
 	}
 	if _, now := o.counts(); now != watches {
 		t.Errorf("%d watches were tried while it is polled", now-watches)
@@ -350,6 +396,126 @@ func TestListRefused(t *testing.T) {
 		o.isSeen(t, "a", time.Minute)
 		if err := o.view.refusalError(); err != nil || o.doubts != 2 {
 			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts)
+		}
+	})
+}
+
+// deployments are a place of workloads.
+func deployments() Place {
+	return Place{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "team"}
+}
+
+// TestPollsBecomeRare holds that a place is listed again after as long as nothing has changed, and at the shortest interval after a change
+// of the state of an object. Another resource version alone is no change.
+func TestPollsBecomeRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		listsIn := func(d time.Duration) int {
+			before, _ := o.counts()
+			pass(d)
+			after, _ := o.counts()
+			return after - before
+		}
+		if n := listsIn(time.Hour); n > 25 {
+			t.Errorf("%d lists in an hour without changes", n)
+		}
+		if n := listsIn(time.Hour); n < 12 || n > 16 {
+			t.Errorf("%d lists in the second hour, want an interval up to %s", n, maxPollInterval)
+		}
+		field := func(field string) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.write("a", field)
+		}
+		field("x")
+		o.becomesSeen(t, maxPollInterval+time.Second)
+		if n := listsIn(12 * time.Second); n != 1 {
+			t.Errorf("%d lists after a change, want one within the shortest interval", n)
+		}
+		pass(time.Hour)
+		field("x")
+		o.becomesSeen(t, maxPollInterval+time.Second)
+		if n := listsIn(time.Minute); n > 1 {
+			t.Errorf("%d lists in a minute after a write that changes no state", n)
+		}
+		pass(time.Hour)
+		o.poller.recordChange()
+		synctest.Wait()
+		if n := listsIn(35 * time.Second); n < 2 {
+			t.Errorf("%d lists in 35 seconds after a write of the manager", n)
+		}
+		pass(time.Hour)
+		o.setAway(errAway)
+		pass(maxPollInterval)
+		o.setAway(nil)
+		o.change("a")
+		o.becomesSeen(t, 40*time.Second) // the longest pause after a failed list, and its jitter
+	})
+}
+
+// TestPollsOfWorkloadsStayFrequent holds that the interval for workloads never grows where watches are refused.
+func TestPollsOfWorkloadsStayFrequent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := followPlace(t, deployments(), nil, func(context.Context) (watch.Interface, error) { return nil, errForbidden })
+		for range 5 {
+			pass(20 * time.Minute)
+			o.change("a")
+			o.becomesSeen(t, 12*time.Second)
+		}
+	})
+}
+
+// TestPollsOfJobsStayFrequent holds that the interval for Jobs grows only when every Job has finished.
+func TestPollsOfJobsStayFrequent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object   *Object
+		frequent bool
+	}{
+		"a running Job":          {&Object{Job: &Job{}}, true},
+		"a complete Job":         {&Object{Job: &Job{Complete: true}}, false},
+		"a failed Job":           {&Object{Job: &Job{Failed: true}}, false},
+		"a Service of Knative":   {&Object{Service: &workload.ServiceState{Ready: "Unknown"}}, true},
+		"a Service that answers": {&Object{Service: &workload.ServiceState{Ready: "True"}}, false},
+		"any other object":       {&Object{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newFollowedCluster(Place{configMaps(), "team"}, nil)
+				o.objects["a"] = tc.object
+				o.policy, o.poller = &watchPolicy{interval: DefaultPollInterval, limit: NewWatchLimit(0)}, newPoller(DefaultPollInterval)
+				o.start(t)
+				pass(time.Hour)
+				before, _ := o.counts()
+				pass(time.Minute)
+				if after, _ := o.counts(); (after-before > 4) != tc.frequent {
+					t.Errorf("%d lists in a minute", after-before)
+				}
+			})
+		})
+	}
+}
+
+// TestWithoutSlotWorkloadsAreWatched holds that a cluster without a slot of the limit has watches of workloads and of no other objects, and
+// that all places are watched as soon as a slot is free.
+func TestWithoutSlotWorkloadsAreWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewWatchLimit(1)
+		begin := func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }
+		first := follow(t, limit, begin)
+		workloads := followPlace(t, deployments(), limit, begin)
+		other := joinPolicy(t, workloads, Place{configMaps(), "team"}, begin)
+		pass(time.Minute)
+		_, watchesOfWorkloads := workloads.counts()
+		if _, watches := other.counts(); watchesOfWorkloads != 1 || watches != 0 {
+			t.Errorf("%d watches of Deployments and %d of ConfigMaps, want 1 and none", watchesOfWorkloads, watches)
+		}
+		if !workloads.policy.watches(workloads.at) || workloads.policy.watches(other.at) {
+			t.Error("the policy reports other watches than there are")
+		}
+		first.policy.close()
+		pass(2 * maxPollInterval)
+		if _, watches := other.counts(); watches != 1 {
+			t.Errorf("%d watches of ConfigMaps with a slot, want 1", watches)
 		}
 	})
 }

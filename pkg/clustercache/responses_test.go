@@ -338,7 +338,7 @@ func FuzzSpokeAnswers(f *testing.F) { //nolint:gocognit // every client and ever
 		for _, gvr := range []schema.GroupVersionResource{configMaps(), {Group: "apps", Version: "v1", Resource: "deployments"}} {
 			at := Place{gvr, "knative-serving"}
 			before := server.ReadBytes()
-			objects, version, err := c.listObjects(ctx, at, metav1.ListOptions{})
+			objects, version, err := c.listObjects(ctx, at, metav1.ListOptions{}, nil)
 			boundedhttptest.CheckError(t, err)
 			if len(objects) > MaxObjects || len(version) > maxVersionBytes {
 				t.Errorf("%d objects of version %.80q", len(objects), version)
@@ -359,4 +359,88 @@ func FuzzSpokeAnswers(f *testing.F) { //nolint:gocognit // every client and ever
 		_, err = c.UID(ctx)
 		boundedhttptest.CheckError(t, err)
 	})
+}
+
+// TestRequestsThatShortenPolls holds that a write of the manager, and a probe that fails, count as changes of the cluster.
+func TestRequestsThatShortenPolls(t *testing.T) {
+	h := &hostileServer{list: func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/kube-system") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		writeList(w, 0, 1, "")
+	}}
+	c, _ := h.connect(t, Options{Limit: NewWatchLimit(0)})
+	for name, tc := range map[string]struct {
+		request func() error
+		want    bool
+	}{
+		"a list":          {func() error { _, _, err := c.listObjects(t.Context(), inTeam, metav1.ListOptions{}, nil); return err }, false},
+		"a write":         {func() error { return c.Core.ConfigMaps("team").Delete(t.Context(), "n1", metav1.DeleteOptions{}) }, true},
+		"a probe in vain": {func() error { _, _ = c.UID(t.Context()); return nil }, true},
+	} {
+		c.poller.mu.Lock()
+		c.poller.changedAt = time.Time{}
+		c.poller.mu.Unlock()
+		if err := tc.request(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.poller.mu.Lock()
+		if got := !c.poller.changedAt.IsZero(); got != tc.want {
+			t.Errorf("%s: counts as a change: %t, want %t", name, got, tc.want)
+		}
+		c.poller.mu.Unlock()
+	}
+}
+
+// TestUnchangedObjectsStay holds that a list decodes only objects that have changed since the view cached the objects.
+func TestUnchangedObjectsStay(t *testing.T) {
+	object := func(uid, version string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", UID: types.UID(uid), ResourceVersion: version}}
+	}
+	v := newView(func(api.Component) {})
+	have, err := v.readObject(object("u", "5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.replaceObjects([]*Object{have}, "5")
+	for name, tc := range map[string]struct {
+		object *metav1.PartialObjectMetadata
+		stays  bool
+	}{
+		"the same version": {object("u", "5"), true}, "another version": {object("u", "6"), false}, "another object": {object("x", "5"), false},
+	} {
+		if got, err := v.readObject(tc.object); err != nil || (got == have) != tc.stays {
+			t.Errorf("%s: the cached object stays: %t, error %v", name, got == have, err)
+		}
+	}
+}
+
+// TestWatchesOfWorkloadsSuffice holds that a cluster without a slot of the limit counts as watched when the watches of workloads are live: such
+// a watch ends when the cluster is silent, and no frequent probe is necessary.
+func TestWatchesOfWorkloadsSuffice(t *testing.T) {
+	h := &hostileServer{
+		list: func(w http.ResponseWriter, _ *http.Request) { writeList(w, 0, 0, "") },
+		watch: func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+	}
+	c, _ := h.connect(t, Options{Limit: NewWatchLimit(0), PollInterval: time.Hour})
+	if _, err := c.Views(t.Context(), []Place{inTeam}); err != nil || c.Watched() {
+		t.Errorf("a cluster with ConfigMaps counts as watched: %t, error %v", c.Watched(), err)
+	}
+	if _, err := c.Views(t.Context(), []Place{inTeam, deployments()}); err != nil {
+		t.Fatal(err)
+	}
+	for !c.Watched() {
+		time.Sleep(time.Millisecond) // the watch of Deployments begins after the first list
+	}
+	if n := h.watches.Load(); n != 1 {
+		t.Errorf("%d watches, want that of Deployments", n)
+	}
+	c.Close()
+	if c.Watched() {
+		t.Error("a closed connection counts as watched")
+	}
 }

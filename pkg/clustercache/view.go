@@ -4,8 +4,11 @@ package clustercache
 
 import (
 	"context"
+	"slices"
 	"sync"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
@@ -40,7 +43,9 @@ func (views Views) Find(at Place, name, written string) (object *Object, known b
 type View struct {
 	// onChange is called with the component of an object that differs from the cached one.
 	onChange func(api.Component)
-	cancel   context.CancelFunc
+	// onStateChange is called when the state of an object differs from the cached state, and not for another resource version alone.
+	onStateChange func()
+	cancel        context.CancelFunc
 	// ready is closed after the first list; firstListErr is the error of that list.
 	ready        chan struct{}
 	firstListErr error
@@ -59,7 +64,7 @@ type View struct {
 }
 
 func newView(changed func(api.Component)) *View {
-	return &View{onChange: changed, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
+	return &View{onChange: changed, onStateChange: func() {}, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
 }
 
 // NewFakeView returns a view for tests that has reached a resource version and never changes.
@@ -76,6 +81,17 @@ func (v *View) Get(namespace, name string) *Object {
 	return v.objects[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
+// readObject returns the cached object for an object of a list that has not changed, and otherwise the state of the object. A nil view has
+// no cached objects.
+func (v *View) readObject(o runtime.Object) (*Object, error) {
+	if m, err := apimeta.Accessor(o); err == nil && v != nil {
+		if have := v.Get(m.GetNamespace(), m.GetName()); have != nil && have.UID == m.GetUID() && have.ResourceVersion == m.GetResourceVersion() {
+			return have, nil
+		}
+	}
+	return ReadObject(o)
+}
+
 // List returns the cached objects in any order.
 func (v *View) List() []*Object {
 	v.mu.Lock()
@@ -85,6 +101,11 @@ func (v *View) List() []*Object {
 		out = append(out, s)
 	}
 	return out
+}
+
+// hasUnfinishedObjects reports whether an object is a Job that has not finished, or a Service of Knative that is not Ready.
+func (v *View) hasUnfinishedObjects() bool {
+	return slices.ContainsFunc(v.List(), (*Object).isUnfinished)
 }
 
 // currentVersion returns the resource version that the view has reached.
@@ -134,19 +155,24 @@ func (v *View) replaceObjects(objects []*Object, version string) (differs, fits 
 	}
 	v.version, v.objects = version, make(map[types.NamespacedName]*Object, len(objects))
 	var different []*Object
+	stateChanged := false
 	for _, s := range objects {
 		v.objects[s.namespacedName()] = s
 		if have := before[s.namespacedName()]; have == nil || have.UID != s.UID || have.ResourceVersion != s.ResourceVersion {
 			different = append(different, s)
+			stateChanged = stateChanged || !have.hasStateOf(s)
 		}
 	}
 	for key, s := range before {
 		if v.objects[key] == nil {
-			different = append(different, s)
+			different, stateChanged = append(different, s), true
 		}
 	}
 	v.reserve(len(v.objects) - len(objects)) // a list may contain an object twice
 	v.mu.Unlock()
+	if stateChanged {
+		v.onStateChange()
+	}
 	v.notifyChanges(different...)
 	return len(different) > 0, true
 }
@@ -171,8 +197,10 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 		v.mu.Unlock()
 		return true
 	}
+	stateChanged := kind == watch.Deleted
 	switch kind {
 	case watch.Added, watch.Modified:
+		stateChanged = !v.objects[s.namespacedName()].hasStateOf(s)
 		if v.objects[s.namespacedName()] == nil && !v.reserve(1) {
 			v.mu.Unlock()
 			return false
@@ -190,13 +218,16 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 	}
 	v.version = s.ResourceVersion
 	v.mu.Unlock()
+	if stateChanged {
+		v.onStateChange()
+	}
 	v.notifyChanges(s)
 	return true
 }
 
 func (v *View) notifyChanges(objects ...*Object) {
 	for _, s := range objects {
-		v.onChange(api.Component(s.Labels[api.ComponentLabel]))
+		v.onChange(s.Component)
 	}
 }
 

@@ -119,9 +119,9 @@ func (c *Cluster) startView(at Place) (*View, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	v := newView(c.onChange)
-	v.cancel, v.quota = cancel, &c.quota
+	v.cancel, v.quota, v.onStateChange = cancel, &c.quota, c.poller.recordChange
 	c.views.started[at] = v
-	f := &reflector{view: v, policy: &c.policy, at: at, source: c}
+	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c}
 	go f.run(ctx)
 	return v, nil
 }
@@ -136,8 +136,11 @@ func (c *Cluster) dropView(at Place, v *View) {
 	}
 }
 
-// listObjects lists the objects in a place that have our component label.
-func (c *Cluster) listObjects(ctx context.Context, at Place, options metav1.ListOptions) (objects []*Object, version string, err error) {
+// listObjects lists the objects in a place that have our component label. An object that has not changed since the view cached the object is
+// not decoded: the digest of the fields takes more time than the list.
+func (c *Cluster) listObjects(
+	ctx context.Context, at Place, options metav1.ListOptions, cached *View,
+) (objects []*Object, version string, err error) {
 	options.LabelSelector = api.ComponentLabel
 	complete, err := ListPages(ctx, options, MaxObjects, func(ctx context.Context, options metav1.ListOptions) (*metav1.ListMeta, error) {
 		items, meta, err := c.listPage(ctx, at, options)
@@ -146,7 +149,7 @@ func (c *Cluster) listObjects(ctx context.Context, at Place, options metav1.List
 		}
 		version = meta.ResourceVersion
 		for _, item := range items {
-			s, err := ReadObject(item)
+			s, err := cached.readObject(item)
 			if err != nil {
 				return nil, err
 			}

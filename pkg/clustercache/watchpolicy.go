@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultPollInterval is the default time between two lists of a place of a polled cluster.
+	// DefaultPollInterval is the default of the shortest time between two lists of a polled place.
 	DefaultPollInterval = 10 * time.Second
 	// MinPollInterval is the shortest configurable interval.
 	MinPollInterval = time.Second
@@ -30,8 +30,8 @@ const (
 // errSilentWatch is the failure of a watch that begins and then delivers no event.
 var errSilentWatch = errors.New("the watch delivers no changes")
 
-// WatchLimit bounds the number of watched clusters. A watched cluster keeps its slot; the first cluster that requests a free
-// slot gets the slot. A nil WatchLimit is no bound.
+// WatchLimit bounds the number of clusters that are watched as a whole. A watched cluster keeps its slot; the first cluster that
+// requests a free slot gets the slot. A nil WatchLimit is no bound.
 type WatchLimit struct {
 	mu    sync.Mutex
 	free  int
@@ -72,7 +72,8 @@ func (l *WatchLimit) release(p *watchPolicy) {
 	}
 }
 
-// watchPolicy decides whether all views of a cluster watch or poll.
+// watchPolicy decides which views of a cluster watch: all views with a slot of the WatchLimit, and without a slot the views of
+// workloads. All views poll while the cluster refuses watches.
 type watchPolicy struct {
 	interval time.Duration
 	limit    *WatchLimit
@@ -86,8 +87,10 @@ type watchPolicy struct {
 	restorations atomic.Int32
 
 	mu sync.Mutex
-	// ended is closed when the policy changes from watching to polling; nil while the cluster is polled.
+	// ended is closed when the policy changes from watching to polling; nil while no view watches.
 	ended chan struct{}
+	// hasSlot reports that the cluster has a slot of the limit.
+	hasSlot bool
 	// failures counts consecutive failed watches.
 	failures int
 	// noEventYet reports that no watch has delivered an event since watching began.
@@ -101,18 +104,28 @@ type watchPolicy struct {
 	closed  bool
 }
 
-// acquireWatch reports whether the cluster may be watched. ended is closed as soon as the cluster is polled instead.
-func (p *watchPolicy) acquireWatch() (ended <-chan struct{}, watched bool) {
+// acquireWatch reports whether the place may be watched. ended is closed as soon as the place is polled instead.
+func (p *watchPolicy) acquireWatch(at Place) (ended <-chan struct{}, watched bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.ended != nil:
-		return p.ended, true
-	case p.closed, time.Now().Before(p.retryAt), !p.limit.acquire(p):
+	if p.closed || p.ended == nil && time.Now().Before(p.retryAt) {
 		return nil, false
 	}
-	p.ended, p.noEventYet = make(chan struct{}), true
+	p.hasSlot = p.limit.acquire(p)
+	if !p.hasSlot && !isWorkload(at.GroupVersionResource) {
+		return nil, false
+	}
+	if p.ended == nil {
+		p.ended, p.noEventYet = make(chan struct{}), true
+	}
 	return p.ended, true
+}
+
+// watches reports whether the policy watches a place.
+func (p *watchPolicy) watches(at Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended != nil && (p.hasSlot || isWorkload(at.GroupVersionResource))
 }
 
 // recordFailure records a watch that failed while lists succeed.
@@ -200,6 +213,6 @@ func (p *watchPolicy) endWatches() {
 		return
 	}
 	close(p.ended)
-	p.ended, p.failures = nil, 0
+	p.ended, p.failures, p.hasSlot = nil, 0, false
 	p.limit.release(p)
 }

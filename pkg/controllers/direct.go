@@ -31,9 +31,10 @@ type Direct struct {
 	Providers string
 	// Access limits connections to clusters.
 	Access access.Options
-	// WatchedClusters is the number of clusters of ClusterProfiles that are watched; further clusters are polled.
+	// WatchedClusters is the number of clusters of ClusterProfiles on which all objects are watched; on further clusters only workloads
+	// are watched, and the other objects polled.
 	WatchedClusters int
-	// PollInterval is the interval at which a cluster is polled that is not watched.
+	// PollInterval is the shortest interval at which objects are polled that are not watched.
 	PollInterval time.Duration
 }
 

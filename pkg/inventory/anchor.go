@@ -30,9 +30,22 @@ const (
 
 // Anchor is the ConfigMap that records an installation on its cluster, with the decoded items.
 type Anchor struct {
+	// ConfigMap has no encoded items, which take as much memory as the decoded items.
 	*corev1.ConfigMap
 
 	Items Items
+	// itemsDigest is the digest of the encoded items on the cluster, empty when the ConfigMap has never had items.
+	itemsDigest string
+}
+
+// newStoredAnchor returns the anchor of a ConfigMap of the cluster, and takes the encoded items from the ConfigMap.
+func newStoredAnchor(m *corev1.ConfigMap, items Items) *Anchor {
+	a := &Anchor{ConfigMap: m, Items: items}
+	if text := m.Data[itemsKey]; text != "" {
+		a.itemsDigest = clustercache.Digest([]byte(text))
+		delete(m.Data, itemsKey)
+	}
+	return a
 }
 
 // NewAnchor returns an anchor without items that is not on the cluster yet.
@@ -95,6 +108,14 @@ func describeAnchor(m *corev1.ConfigMap, owner Owner, installed render.Installed
 		delete(m.Annotations, api.VerifiedRenderingAnnotation)
 	}
 	return nil
+}
+
+// hasItems reports whether the cluster has these encoded items.
+func (a *Anchor) hasItems(text string) bool {
+	if have, found := a.Data[itemsKey]; found || text == "" {
+		return found && have == text
+	}
+	return a.itemsDigest == clustercache.Digest([]byte(text))
 }
 
 // setItems sets the encoded items. Other keys stay: a newer version of the add-on may have written the keys.

@@ -64,7 +64,7 @@ func (s *Store) ConfirmClaim(ctx context.Context, a *Anchor) error {
 func (s *Store) listAnchors(ctx context.Context) (own, others []corev1.ConfigMap, err error) {
 	options := metav1.ListOptions{LabelSelector: api.ComponentLabel + "=" + string(s.owner.Component)}
 	complete, err := clustercache.ListPages(ctx, options, clustercache.MaxObjects, func(ctx context.Context, options metav1.ListOptions) (*metav1.ListMeta, error) {
-		list, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, options)
+		list, err := s.client.ConfigMaps(metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
@@ -22,12 +22,12 @@ import (
 
 // Store reads and writes the anchor of one owner on one cluster. A Store keeps nothing in memory.
 type Store struct {
-	client kubernetes.Interface
+	client corev1client.ConfigMapsGetter
 	owner  Owner
 }
 
 // NewStore returns the store of an owner.
-func NewStore(client kubernetes.Interface, owner Owner) *Store {
+func NewStore(client corev1client.ConfigMapsGetter, owner Owner) *Store {
 	return &Store{client: client, owner: owner}
 }
 
@@ -52,7 +52,7 @@ func (s *Store) Read(ctx context.Context, namespace string) (*Anchor, error) {
 func (s *Store) getConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	ctx, release := boundedhttp.Hold(ctx)
 	defer release()
-	m, err := s.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	m, err := s.client.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Store) decodeAnchor(m *corev1.ConfigMap) (*Anchor, error) {
 	if !s.owner.isHubOf(m) {
 		ownership := &OwnershipError{Owner: message.Shorten(owner, message.MaxName)}
 		if err == nil {
-			ownership.formerAnchor = &Anchor{ConfigMap: m, Items: items}
+			ownership.formerAnchor = newStoredAnchor(m, items)
 		}
 		return nil, ownership
 	}
@@ -84,7 +84,7 @@ func (s *Store) decodeAnchor(m *corev1.ConfigMap) (*Anchor, error) {
 		return nil, &clustercache.BlockedError{Err: fmt.Errorf("cannot read key %s of ConfigMap \"%s/%s\", which records what is installed: %w; %s",
 			itemsKey, m.Namespace, m.Name, err, remedy)}
 	}
-	return &Anchor{ConfigMap: m, Items: items}, nil
+	return newStoredAnchor(m, items), nil
 }
 
 // IsCurrentHub reports whether the owner's hub wrote the anchor. The hub of an adopted anchor is another one until the next
@@ -102,7 +102,7 @@ func (s *Store) Adopt(ctx context.Context, namespace string) (*Anchor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ConfigMap \"%s/%s\": %w", namespace, name, err)
 	}
-	return &Anchor{ConfigMap: m, Items: Items{}}, nil
+	return newStoredAnchor(m, Items{}), nil
 }
 
 // Write records the items and the versions of Knative in the anchor, and creates an anchor of NewAnchor. Write makes no request
@@ -117,12 +117,12 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 		return nil, err
 	}
 	setItems(desired, text)
-	client := s.client.CoreV1().ConfigMaps(a.Namespace)
+	client := s.client.ConfigMaps(a.Namespace)
 	switch {
 	case a.UID == "":
 		desired, err = client.Create(ctx, desired, metav1.CreateOptions{FieldManager: clustercache.FieldManager})
-	case maps.Equal(a.Data, desired.Data) && maps.Equal(a.Labels, desired.Labels) && maps.Equal(a.Annotations, desired.Annotations):
-		return &Anchor{ConfigMap: a.ConfigMap, Items: items}, nil
+	case a.hasItems(text) && maps.Equal(a.Labels, desired.Labels) && maps.Equal(a.Annotations, desired.Annotations):
+		return &Anchor{ConfigMap: a.ConfigMap, Items: items, itemsDigest: a.itemsDigest}, nil
 	default:
 		desired, err = client.Update(ctx, desired, metav1.UpdateOptions{FieldManager: clustercache.FieldManager})
 	}
@@ -132,7 +132,7 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 	if err != nil {
 		return nil, fmt.Errorf("cannot record the installation in namespace %q: %w", a.Namespace, err)
 	}
-	return &Anchor{ConfigMap: desired, Items: items}, nil
+	return newStoredAnchor(desired, items), nil
 }
 
 // WriteRemaining records the items that a removal has not deleted yet. A nil anchor, or one with these items, needs no request.
@@ -146,7 +146,7 @@ func (s *Store) WriteRemaining(ctx context.Context, a *Anchor, remaining Items) 
 	}
 	changed := a.DeepCopy()
 	setItems(changed, text)
-	if _, err := s.client.CoreV1().ConfigMaps(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: clustercache.FieldManager}); err != nil {
+	if _, err := s.client.ConfigMaps(a.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: clustercache.FieldManager}); err != nil {
 		return fmt.Errorf("cannot record the remaining objects in namespace %q: %w", a.Namespace, err)
 	}
 	return nil
@@ -157,7 +157,7 @@ func (s *Store) Delete(ctx context.Context, a *Anchor) (waiting string, err erro
 	if a == nil {
 		return "", nil
 	}
-	err = s.client.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	err = s.client.ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return "", nil

@@ -116,7 +116,7 @@ func TestRead(t *testing.T) {
 			if tc.anchor != nil {
 				client, writes = clusterOf(tc.anchor)
 			}
-			a, err := NewStore(client, self).Read(t.Context(), namespace)
+			a, err := NewStore(client.CoreV1(), self).Read(t.Context(), namespace)
 			if !tc.check(err) || (a != nil) != tc.found {
 				t.Errorf("got %v, %v", a, err)
 			}
@@ -141,7 +141,7 @@ func TestWrite(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	s := NewStore(client, ownerNamed("self"))
+	s := NewStore(client.CoreV1(), ownerNamed("self"))
 	a, err := s.Write(t.Context(), NewAnchor(namespace), render.Installed{Delivered: "1.22.0"}, Items{})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestNewerAnchor(t *testing.T) {
 		m.Annotations[unknown], m.Labels[unknown], m.Data["of-a-newer-manager"], m.Finalizers = "annotation", "label", "data", []string{unknown}
 	}
 	client, _ := clusterOf(anchorOf(t, self, "5", items, newer))
-	s := NewStore(client, self)
+	s := NewStore(client.CoreV1(), self)
 	read := func() *Anchor {
 		t.Helper()
 		a, err := s.Read(t.Context(), namespace)
@@ -206,7 +206,7 @@ func TestNewerAnchor(t *testing.T) {
 	client, writes := clusterOf(anchorOf(t, self, "5", items, func(m *corev1.ConfigMap) {
 		m.Data[itemsKey] = strings.Replace(m.Data[itemsKey], `"digest":`, `"protected":true,"digest":`, 1)
 	}))
-	_, err := NewStore(client, self).Read(t.Context(), namespace)
+	_, err := NewStore(client.CoreV1(), self).Read(t.Context(), namespace)
 	if blocked := (*clustercache.BlockedError)(nil); !errors.As(err, &blocked) {
 		t.Fatalf("got %v", err)
 	}
@@ -224,7 +224,7 @@ func TestNewerAnchor(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	self := ownerNamed("self")
 	client, _ := clusterOf(anchorOf(t, self, "5", itemsOf("old"), func(m *corev1.ConfigMap) { m.Annotations = nil }))
-	s := NewStore(client, self)
+	s := NewStore(client.CoreV1(), self)
 	a, err := s.Adopt(t.Context(), namespace)
 	if err != nil || len(a.Items) > 0 || s.IsCurrentHub(a) {
 		t.Fatalf("got %v, %v", a, err)
@@ -261,7 +261,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, _ := clusterOf(tc.anchors...)
-			a, err := NewStore(client, self).Find(t.Context())
+			a, err := NewStore(client.CoreV1(), self).Find(t.Context())
 			if !tc.check(err) || (a != nil) != (tc.found != "") || a != nil && a.Namespace != tc.found {
 				t.Errorf("got %v, %v", a, err)
 			}
@@ -303,7 +303,7 @@ func TestConfirmClaim(t *testing.T) {
 			if tc.refuse {
 				client.PrependReactor("delete", "configmaps", refuseDeletion)
 			}
-			err := NewStore(client, self).ConfirmClaim(t.Context(), &Anchor{ConfigMap: own, Items: tc.items})
+			err := NewStore(client.CoreV1(), self).ConfirmClaim(t.Context(), &Anchor{ConfigMap: own, Items: tc.items})
 			if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) != tc.refuse || !tc.refuse && (err == nil) != tc.stays {
 				t.Errorf("got %v", err)
 			}
@@ -336,7 +336,7 @@ func TestDelete(t *testing.T) {
 			client.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return tc.fault != nil, nil, tc.fault
 			})
-			waiting, err := NewStore(client, ownerNamed("self")).Delete(t.Context(), &Anchor{ConfigMap: own})
+			waiting, err := NewStore(client.CoreV1(), ownerNamed("self")).Delete(t.Context(), &Anchor{ConfigMap: own})
 			if (waiting != "") != tc.waits || (err != nil) != tc.failed {
 				t.Errorf("got %q, %v", waiting, err)
 			}
@@ -376,6 +376,33 @@ func TestAnchorsAreBounded(t *testing.T) {
 	for text, want := range map[string]string{places.String(): "resources and namespaces", objects.String(): "objects"} {
 		if _, err := Decode(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestAnchorsKeepItemsOnce holds that an anchor in memory has no encoded items beside the decoded items, that an equal record needs no
+// request, and that a changed record has the items.
+func TestAnchorsKeepItemsOnce(t *testing.T) {
+	self, installed := ownerNamed("self"), render.Installed{Delivered: "1.23.0"}
+	client, _ := clusterOf(anchorOf(t, self, "5", itemsOf("a")))
+	s := NewStore(client.CoreV1(), self)
+	a, err := s.Read(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range []string{"a", "b", "b"} {
+		if a, err = s.Write(t.Context(), a, installed, itemsOf(names)); err != nil {
+			t.Fatal(err)
+		}
+		if text, found := a.Data[itemsKey]; found {
+			t.Errorf("the anchor has encoded items %q", text)
+		}
+		client.ClearActions()
+		if _, err := s.Write(t.Context(), a, installed, itemsOf(names)); err != nil || len(client.Actions()) > 0 {
+			t.Errorf("an equal record causes %v, error %v", client.Actions(), err)
+		}
+		if stored, err := s.Read(t.Context(), namespace); err != nil || !cmp.Equal(stored.Items, itemsOf(names)) {
+			t.Errorf("the cluster has %v, error %v", stored, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func chartAccessProviders(t *testing.T, f *harness.Fleet) {
 			args: []string{"--values", multiclusterValues(t, "ImageVolume", "/access/secretreader")},
 			want: []string{
 				"name: clusterprofile-provider-file", "--clusterprofile-provider-file=/etc/cluster-inventory/config.json",
-				"--watched-clusters=400", "--remote-deployments-poll-interval=10s",
+				"--watched-clusters=50", "--remote-deployments-poll-interval=10s",
 				"reference: example.com/secretreader:v1", "mountPath: /access/secretreader", `"command": "/access/secretreader/plugin"`,
 				"--inventory-file=/etc/cluster-inventory/inventories.json", `"connectgateway.googleapis.com"`,
 				"  name: knative-addon-manager-plugins\n  namespace: default\n",

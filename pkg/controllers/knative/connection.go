@@ -27,7 +27,7 @@ const (
 	// polledProbeInterval is the interval between two probes of a cluster, and probeTimeout bounds a probe: the sum is the time
 	// for which a silent cluster may go unnoticed.
 	polledProbeInterval, probeTimeout = 10 * time.Second, 4 * time.Second
-	// watchedProbeInterval is the interval for a cluster with watches whose connections end when the cluster is silent. Other
+	// watchedProbeInterval is the interval for a cluster with live watches, whose connections end when the cluster is silent. Other
 	// problems, such as a revoked credential, may go unnoticed for that time.
 	watchedProbeInterval = 2 * time.Minute
 	// unreachableRetry is the time until the next pass over a cluster that cannot be reached, unless the session knows better.

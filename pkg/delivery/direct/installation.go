@@ -56,7 +56,7 @@ type failedObject struct {
 // NewInstallation returns the installation of the owner on the cluster.
 func NewInstallation(c *clustercache.Cluster, owner inventory.Owner, clock clock.PassiveClock) *Installation {
 	return &Installation{
-		cluster: c, store: inventory.NewStore(c.Kube, owner), owner: owner, clock: clock, writtenVersions: map[render.ObjectID]string{}, repairs: newRepairHistory(clock),
+		cluster: c, store: inventory.NewStore(c.Core, owner), owner: owner, clock: clock, writtenVersions: map[render.ObjectID]string{}, repairs: newRepairHistory(clock),
 		failedObjects: map[render.ObjectID]*failedObject{}, failedDeletions: map[render.ObjectID]*failedObject{},
 	}
 }

@@ -169,7 +169,7 @@ func listUnrecorded(c api.Component, inv inventory.Items, seen clustercache.View
 			continue
 		}
 		for _, s := range v.List() {
-			if s.FieldsDigest == "" || s.Labels[api.ComponentLabel] != string(c) { // a copy by another client has no fields of ours
+			if s.FieldsDigest == "" || s.Component != c { // a copy by another client has no fields of ours
 				continue
 			}
 			e := inventory.Item{

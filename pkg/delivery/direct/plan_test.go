@@ -55,8 +55,8 @@ func (d *planFixture) record(it *desiredObject) {
 }
 
 func (d *planFixture) cachedObject(id render.ObjectID) *clustercache.Object {
-	return &clustercache.Object{FieldsDigest: "ours", ObjectMeta: metav1.ObjectMeta{
-		Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid", Labels: map[string]string{api.ComponentLabel: string(api.Serving)},
+	return &clustercache.Object{FieldsDigest: "ours", Component: api.Serving, ObjectMeta: metav1.ObjectMeta{
+		Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid",
 	}}
 }
 

@@ -84,7 +84,7 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 	if a != nil && a.Annotations[inventory.KeepAnnotation] != "" {
 		return true, nil
 	}
-	ns, err := i.cluster.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	ns, err := i.cluster.Core.Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -21,7 +21,7 @@ func TestPruneUnrecorded(t *testing.T) {
 	}{
 		"an object of the add-on": {"The anchor was deleted.", "ConfigMap", func(*clustercache.Object) {}, []string{"ConfigMap unrecorded"}},
 		"a copy by a user":        {"The copy has the label, and no field of the add-on.", "ConfigMap", func(s *clustercache.Object) { s.FieldsDigest = "" }, nil},
-		"of another component":    {"The other component records the object.", "ConfigMap", func(s *clustercache.Object) { s.Labels[api.ComponentLabel] = string(api.Eventing) }, nil},
+		"of another component":    {"The other component records the object.", "ConfigMap", func(s *clustercache.Object) { s.Component = api.Eventing }, nil},
 		"a CRD":                   {"CRDs stay.", "CustomResourceDefinition", func(*clustercache.Object) {}, nil},
 		"a namespace":             {"Namespaces stay.", "Namespace", func(*clustercache.Object) {}, nil},
 		"an object of the bundle": {"The bundle has the object.", "ConfigMap", func(s *clustercache.Object) { s.Name = "config-network" }, nil},

@@ -6,7 +6,7 @@
 // works without a manager, and another client writes the whole installation as one work. The command prints a table, and ends with an
 // error when the fleet misses a goal. On another hub, the command compares an edit of one KnativeFleet, with as many clusters without a
 // work agent that run in memory, with the same edit of each KnativeServing. Flag -parts selects further parts: a restart of the manager,
-// and clusters that become unreachable.
+// clusters that become unreachable, and on a further hub, a fleet of clusters without a work agent that all run in memory.
 // Compare only figures of the same run; times depend on the machine.
 package main
 
@@ -28,21 +28,24 @@ import (
 // options are the flags.
 type options struct {
 	clusters, spokes, rounds int
-	components               []api.Component
-	parts, compare           []string
+	// watched is --watched-clusters of the manager of part push; negative keeps the default of the manager.
+	watched        int
+	components     []api.Component
+	parts, compare []string
 	// rest is how long nothing happens while writes are counted.
 	rest time.Duration
 	// profiles is the directory for the manager's profiles; empty means that no profile is taken.
 	profiles string
 }
 
-// Parts of the benchmark, which come after the installation. partFleet has a hub of its own.
+// Parts of the benchmark, which come after the installation. partFleet and partPush have hubs of their own.
 const (
 	partEdit      = "edit"
 	partRest      = "rest"
 	partRestart   = "restart"
 	partPartition = "partition"
 	partFleet     = "fleet"
+	partPush      = "push"
 )
 
 func main() {
@@ -63,12 +66,15 @@ func parse() (options, error) {
 	var opts options
 	parts := flag.String("parts", partEdit+","+partRest+","+partFleet,
 		"what is measured after the installation: an edit, what is written at rest, a restart of the manager, a partition of 30 % of the clusters, "+
-			"and on a hub of its own, an edit of a KnativeFleet of managed clusters and clusters without a work agent")
+			"on a hub of its own, an edit of a KnativeFleet of managed clusters and clusters without a work agent, "+
+			"and on another hub, an installation without work agents and its rest")
 	components := flag.String("components", string(api.Serving)+","+string(api.Eventing), "which components are installed; an edit needs knative-serving")
 	compare := flag.String("compare", "same,serving,whole", "with which works of a bare client an edit is compared")
 	flag.StringVar(&opts.profiles, "profiles", "", "directory for profiles of the manager's heap, at rest, and of the manager's CPU, during an edit")
 	flag.IntVar(&opts.clusters, "clusters", 200, "how many managed clusters are played")
-	flag.IntVar(&opts.spokes, "spokes", 200, "how many clusters without a work agent run in memory beside the managed clusters of part fleet")
+	flag.IntVar(&opts.spokes, "spokes", 200, "how many clusters without a work agent run in the memory of this process: "+
+		"beside the managed clusters in part fleet, alone in part push")
+	flag.IntVar(&opts.watched, "watched", -1, "flag --watched-clusters of the manager in part push; a negative number keeps the manager's default")
 	flag.IntVar(&opts.rounds, "rounds", 3, "how often everything is edited; the medians count")
 	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted")
 	flag.Parse()
@@ -86,7 +92,7 @@ func (o *options) choose(parts, components, compare string) error {
 	}
 	var names []string
 	var errs [3]error
-	o.parts, errs[0] = split(parts, "part", []string{partEdit, partRest, partRestart, partPartition, partFleet})
+	o.parts, errs[0] = split(parts, "part", []string{partEdit, partRest, partRestart, partPartition, partFleet, partPush})
 	names, errs[1] = split(components, "component", []string{string(api.Serving), string(api.Eventing)})
 	o.compare, errs[2] = split(compare, "comparison", sets)
 	for _, name := range names {
@@ -114,16 +120,31 @@ func split(list, what string, known []string) ([]string, error) {
 
 func run(ctx context.Context, opts options) error {
 	var rows []row
-	var errs [2]error
-	if !slices.Equal(opts.parts, []string{partFleet}) {
-		rows, errs[0] = managed(ctx, opts)
-	}
-	if opts.has(partFleet) && errs[0] == nil {
+	var err error
+	for _, measure := range opts.hubs() {
+		if err != nil {
+			break
+		}
 		var more []row
-		more, errs[1] = mixed(ctx, opts)
+		more, err = measure(ctx, opts)
 		rows = append(rows, more...)
 	}
-	return errors.Join(errors.Join(errs[:]...), report(os.Stdout, rows))
+	return errors.Join(err, report(os.Stdout, rows))
+}
+
+// hubs returns the measurements that the parts select, each on a hub of its own.
+func (o options) hubs() (out []func(context.Context, options) ([]row, error)) {
+	withoutHub := func(part string) bool { return part != partFleet && part != partPush }
+	if len(o.parts) == 0 || slices.ContainsFunc(o.parts, withoutHub) {
+		out = append(out, managed)
+	}
+	if o.has(partFleet) {
+		out = append(out, mixed)
+	}
+	if o.has(partPush) {
+		out = append(out, push)
+	}
+	return out
 }
 
 // managed measures a fleet of managed clusters that Placements select.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestChoose(t *testing.T) {
 		parts, components, compare string
 		invalid                    bool
 	}{
-		"all":                     {parts: "edit,rest,restart,partition,fleet", components: "knative-serving,knative-eventing", compare: "same,serving,whole"},
+		"all":                     {parts: "edit,rest,restart,partition,fleet,push", components: "knative-serving,knative-eventing", compare: "same,serving,whole"},
 		"nothing":                 {components: "knative-eventing"},
 		"an unknown part":         {parts: "edit,pause", components: "knative-serving", invalid: true},
 		"an unknown component":    {components: "knative-functions", invalid: true},
@@ -74,6 +75,52 @@ func TestMixedRows(t *testing.T) {
 		}
 		if !slices.Equal(missed, tc.missed) {
 			t.Errorf("%s: missed are %q", name, missed)
+		}
+	}
+}
+
+func TestHubs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parts []string
+		want  int
+	}{
+		"an installation alone":           {nil, 1},
+		"parts of one fleet":              {[]string{partEdit, partRest}, 1},
+		"a KnativeFleet":                  {[]string{partFleet}, 1},
+		"clusters without a work agent":   {[]string{partPush}, 1},
+		"both hubs of their own":          {[]string{partFleet, partPush}, 2},
+		"managed clusters and a hub more": {[]string{partRest, partPush}, 2},
+	} {
+		if got := len(options{parts: tc.parts}.hubs()); got != tc.want {
+			t.Errorf("%s: %d hubs, want %d", name, got, tc.want)
+		}
+	}
+}
+
+func TestPushRows(t *testing.T) {
+	m := &mixedFleet{fleet: &fleet{opts: options{rest: time.Minute}, clusters: make([]string, 1000)}}
+	good := pushRest{took: 100 * time.Second, cpu: 10 * time.Second, rss: 500, peak: 900, requests: 10000}
+	for name, tc := range map[string]struct {
+		change func(*pushRest)
+		missed string
+	}{
+		"every goal is reached":       {func(*pushRest) {}, ""},
+		"the CPU is missed":           {func(r *pushRest) { r.cpu += time.Second }, "the manager's CPU in 1m0s of rest"},
+		"the memory is missed":        {func(r *pushRest) { r.rss++ }, "... the manager's RSS"},
+		"the requests are missed":     {func(r *pushRest) { r.requests += 100 }, "... requests a second to all clusters"},
+		"a write to the hub":          {func(r *pushRest) { r.writes++ }, "... the manager's writes to the hub"},
+		"a write to a remote cluster": {func(r *pushRest) { r.clusterWrites++ }, "... writes to the clusters"},
+	} {
+		rest := good
+		tc.change(&rest)
+		var missed []string
+		for _, r := range m.pushRows(time.Minute, time.Minute, rest) {
+			if r.missed {
+				missed = append(missed, r.what)
+			}
+		}
+		if got := strings.Join(missed, "; "); got != tc.missed {
+			t.Errorf("%s: missed are %q, want %q", name, got, tc.missed)
 		}
 	}
 }

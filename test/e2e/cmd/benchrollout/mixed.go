@@ -49,7 +49,14 @@ type mixedFleet struct {
 }
 
 // mixed measures an edit of a mixed fleet with and without a KnativeFleet, on a hub of its own.
-func mixed(ctx context.Context, opts options) (rows []row, err error) {
+func mixed(ctx context.Context, opts options) ([]row, error) {
+	return measureMixedFleet(ctx, opts, (*mixedFleet).compareEdits)
+}
+
+// measureMixedFleet starts a mixed fleet on a hub of its own, measures the fleet, and ends the fleet.
+func measureMixedFleet(
+	ctx context.Context, opts options, measure func(m *mixedFleet, ctx context.Context) ([]row, error),
+) (rows []row, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l, err := lab.New(ctx, lab.Options{AuditLog: true, Log: os.Stderr})
@@ -69,7 +76,7 @@ func mixed(ctx context.Context, opts options) (rows []row, err error) {
 	if err := m.start(ctx, l); err != nil {
 		return nil, err
 	}
-	rows, err = m.compareEdits(ctx)
+	rows, err = measure(m, ctx)
 	return rows, errors.Join(err, m.agents.LastError())
 }
 
@@ -79,10 +86,16 @@ func (m *mixedFleet) start(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	m.Fleet, err = harness.Install(ctx, l, harness.Options{
-		Manager: []string{"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories},
-	})
+	port, err := l.Port()
 	if err != nil {
+		return err
+	}
+	m.profiles = fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", port)
+	flags := []string{"--clusterprofile-provider-file=" + providers, "--inventory-file=" + inventories, fmt.Sprintf("--pprof-port=%d", port)}
+	if m.opts.watched >= 0 {
+		flags = append(flags, fmt.Sprintf("--watched-clusters=%d", m.opts.watched))
+	}
+	if m.Fleet, err = harness.Install(ctx, l, harness.Options{Manager: flags}); err != nil {
 		return err
 	}
 	config := rest.CopyConfig(l.Hub.Config)
@@ -130,8 +143,10 @@ func (m *mixedFleet) watchResources(ctx context.Context) error {
 // join starts the clusters of both kinds.
 func (m *mixedFleet) join(ctx context.Context) error {
 	m.registration = &played.Clusters{Client: m.Clusters, Kube: m.kube, ReportError: func(err error) { progress("%v", err) }}
-	if err := m.registration.JoinHub(ctx, m.opts.clusters); err != nil {
-		return err
+	if m.opts.clusters > 0 {
+		if err := m.registration.JoinHub(ctx, m.opts.clusters); err != nil {
+			return err
+		}
 	}
 	m.clusters = append(m.clusters, m.registration.Names()...)
 	var spokes []string

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,8 @@ type Spoke struct {
 
 	server *httptest.Server
 	store  *store
+	// requests counts the requests.
+	requests atomic.Int64
 }
 
 // Write is an object that a client has created, updated or applied.
@@ -75,8 +78,12 @@ func (s *Spoke) CountObjects() int {
 	return len(s.store.objects)
 }
 
+// CountRequests returns the number of requests since the start. A watch is one request.
+func (s *Spoke) CountRequests() int { return int(s.requests.Load()) }
+
 // serve answers a request.
 func (s *Spoke) serve(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
 	body, err := readBody(r)
 	if err != nil {
 		writeError(w, apierrors.NewBadRequest(err.Error()))

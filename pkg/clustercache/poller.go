@@ -1,0 +1,191 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxPollInterval bounds the time between two lists of a place of a polled cluster, unless the configured interval is longer.
+	maxPollInterval = 5 * time.Minute
+	// pollSpread is the part of a long interval by which a list may come early, so that the lists of many clusters do not coincide.
+	pollSpread = 0.25
+	// parallelPolls is the number of lists of a cluster at a time.
+	parallelPolls = 4
+)
+
+// poller lists the places of a cluster that are not watched. The interval between two lists of a place grows with the time since the last
+// change of the cluster: a place is listed again after as long as nothing has changed. Workloads, and Jobs until the Jobs have finished, are
+// listed at the shortest interval.
+type poller struct {
+	// interval is the shortest interval.
+	interval time.Duration
+	// wake ends the wait of the goroutine, which runs while there are places.
+	wake chan struct{}
+
+	mu      sync.Mutex
+	running bool
+	closed  bool
+	places  []*polledPlace
+	// changedAt is the time of the last change of the cluster.
+	changedAt time.Time
+}
+
+// polledPlace is a place that the poller lists.
+type polledPlace struct {
+	// list lists the place. A positive pause is the time until the next attempt after a failure. isPolled is false when the poller has to
+	// list the place no more.
+	list func() (pause time.Duration, isPolled bool)
+	// needsFrequentLists reports whether the status of the objects may change without a write of the manager.
+	needsFrequentLists func() bool
+
+	// listedAt is the time of the last list, pause the time until the next attempt after a failed list, and spread a random number
+	// from 0 to 1. isFrequent is the result of needsFrequentLists after the list.
+	listedAt   time.Time
+	pause      time.Duration
+	spread     float64
+	isFrequent bool
+}
+
+func newPoller(interval time.Duration) *poller {
+	return &poller{interval: interval, wake: make(chan struct{}, 1), changedAt: time.Now()}
+}
+
+// addPlace adds a place that was listed a moment ago.
+func (p *poller) addPlace(place *polledPlace) {
+	place.recordList(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.places = append(p.places, place)
+	if !p.running {
+		p.running = true
+		go p.run()
+	}
+	p.wakeUp()
+}
+
+// recordChange notes a change of the cluster: the lists come at the shortest interval again. A write of the manager, and a request
+// that failed, count as a change.
+func (p *poller) recordChange() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changedAt = time.Now()
+	p.wakeUp()
+}
+
+// close ends the goroutine.
+func (p *poller) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.wakeUp()
+}
+
+func (p *poller) wakeUp() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) run() {
+	for {
+		due, wait, isRunning := p.takeDue(time.Now())
+		switch {
+		case !isRunning:
+			return
+		case len(due) > 0:
+			p.listPlaces(due)
+		default:
+			p.await(wait)
+		}
+	}
+}
+
+func (p *poller) await(wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.wake:
+	}
+}
+
+// takeDue returns the places to list now, or the time until a place has to be listed. The goroutine ends without places.
+func (p *poller) takeDue(now time.Time) (due []*polledPlace, wait time.Duration, isRunning bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.places) == 0 {
+		p.running, p.places = false, nil
+		return nil, 0, false
+	}
+	wait = p.intervalOf(p.places[0])
+	for _, place := range p.places {
+		left := place.listedAt.Add(p.intervalOf(place)).Sub(now)
+		if left <= 0 {
+			due = append(due, place)
+		}
+		wait = min(wait, left)
+	}
+	return due, wait, true
+}
+
+// intervalOf returns the time between the last list of a place and the next. The caller holds the lock.
+func (p *poller) intervalOf(place *polledPlace) time.Duration {
+	if place.pause > 0 {
+		return place.pause
+	}
+	shortest := p.interval + time.Duration(0.1*place.spread*float64(p.interval))
+	if place.isFrequent {
+		return shortest
+	}
+	quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
+	return max(shortest, quiet-time.Duration(pollSpread*place.spread*float64(quiet)))
+}
+
+// listPlaces lists places, and drops the places that the poller has to list no more.
+func (p *poller) listPlaces(places []*polledPlace) {
+	for some := range slices.Chunk(places, parallelPolls) {
+		var lists sync.WaitGroup
+		for _, place := range some {
+			lists.Go(func() { p.listPlace(place) })
+		}
+		lists.Wait()
+	}
+}
+
+func (p *poller) listPlace(place *polledPlace) {
+	pause, isPolled := place.list()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place.recordList(pause)
+	if !isPolled {
+		p.places = slices.DeleteFunc(p.places, func(other *polledPlace) bool { return other == place })
+	}
+}
+
+func (p *polledPlace) recordList(pause time.Duration) {
+	p.listedAt, p.pause, p.spread, p.isFrequent = time.Now(), pause, rand.Float64(), p.needsFrequentLists()
+}
+
+// writeTransport calls onWrite after each request that may change the cluster.
+type writeTransport struct {
+	next    http.RoundTripper
+	onWrite func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *writeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet {
+		defer t.onWrite()
+	}
+	return t.next.RoundTrip(req)
+}

@@ -41,6 +41,8 @@ const (
 	KubeNode       = "kube-node"
 	Node           = "node"
 	KnativeServing = "knative-serving"
+	// KnativeEventing is the programs of Knative Eventing for the images of a real node, and in "eventing-release-files" the release manifests.
+	KnativeEventing = "knative-eventing"
 	// ClusterProxy is the programs of cluster-proxy and of the network proxy below cluster-proxy, and in "cluster-proxy-files" the chart.
 	// ServiceAccounts is the programs of managed-serviceaccount with plugin cp-creds, and in "managed-serviceaccount-files" the chart.
 	ClusterProxy    = "cluster-proxy"

@@ -84,7 +84,10 @@ func parse(args []string) (*command, error) {
 	f.DurationVar(&c.opts.ResyncInterval, "resync-interval", 4*time.Minute, "how often work agents apply everything again (up)")
 	f.BoolVar(&c.opts.KnativeControllers, "knative-controllers", false, "run Knative's controllers, not only its webhooks (up)")
 	f.BoolVar(&c.opts.ClusterProxy, "cluster-proxy", false, "run the add-ons cluster-proxy and managed-serviceaccount (up)")
-	f.BoolVar(&c.opts.RealNode, "real-node", false, "give cluster1 a real node, on which pods run; needs root (up)")
+	f.BoolFunc("real-node", "give cluster1 a real node, on which pods run; needs root (up)", func(string) error {
+		c.opts.RealNodes = []string{"cluster1"}
+		return nil
+	})
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

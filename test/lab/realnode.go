@@ -21,7 +21,7 @@ func (o *Options) realNodeSet() (tools.Set, error) {
 	if err := realnode.CheckMachine(); err != nil {
 		return nil, err
 	}
-	set := tools.Set{tools.KubeNode, tools.Node, tools.KnativeServing}
+	set := tools.Set{tools.KubeNode, tools.Containerd, tools.Node, tools.KnativeServing}
 	if o.RealEventing {
 		set = append(set, tools.KnativeEventing)
 	}

@@ -192,7 +192,7 @@ func (n *Node) ImportProgram(ctx context.Context, name, entrypoint, program stri
 
 // runCtr runs containerd's own client in the node's namespaces.
 func (n *Node) runCtr(ctx context.Context, in io.Reader, args ...string) error {
-	enter := n.enter(append([]string{"ctr", "--namespace", "k8s.io"}, args...)...)
+	enter := n.enter(append([]string{n.Program("ctr"), "--namespace", "k8s.io"}, args...)...)
 	cmd := exec.CommandContext(ctx, enter[0], enter[1:]...) //nolint:gosec // our own arguments
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = in, &stderr

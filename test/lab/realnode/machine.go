@@ -20,8 +20,6 @@ type requirement struct{ program, pkg string }
 
 func requirements() []requirement {
 	return []requirement{
-		{"containerd", "containerd"},
-		{"ctr", "containerd"},
 		{"runc", "runc"},
 		{filepath.Join(cniDirectory, "ptp"), "containernetworking-plugins"},
 		{filepath.Join(cniDirectory, "host-local"), "containernetworking-plugins"},

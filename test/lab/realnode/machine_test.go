@@ -15,7 +15,7 @@ func TestCheckMachine(t *testing.T) {
 	}{
 		"a machine with everything":                {},
 		"another user than root":                   {user: 1000, want: "root"},
-		"a machine without containerd":             {lack: "containerd", want: "apt-get install --no-install-recommends containerd`"},
+		"a machine without runc":                   {lack: "runc", want: "apt-get install --no-install-recommends runc`"},
 		"a machine without the network plugins":    {lack: "/usr/lib/cni/ptp", want: "containernetworking-plugins"},
 		"a machine without the program for routes": {lack: "ip", want: "iproute2"},
 	} {

@@ -109,7 +109,9 @@ func (n *Node) Start(ctx context.Context, access Access) error {
 	if err := errors.Join(n.writeConfigs(), createGroups(n.Slot.Group())); err != nil {
 		return err
 	}
-	containerd, err := n.run("containerd", "containerd", "--config", n.path("containerd.toml"))
+	program := n.Program("containerd")
+	path := filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH") // a shim of the machine may have another version
+	containerd, err := n.run("containerd", "env", "PATH="+path, program, "--config", n.path("containerd.toml"))
 	if err != nil {
 		return err
 	}

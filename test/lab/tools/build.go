@@ -36,9 +36,10 @@ const (
 	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories that the operator reads. No lab
 	// starts the operator.
 	KnativeOperator = "knative-operator"
-	// KubeNode, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
+	// KubeNode, Containerd, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
 	// manifests that name the images.
 	KubeNode       = "kube-node"
+	Containerd     = "containerd"
 	Node           = "node"
 	KnativeServing = "knative-serving"
 	// KnativeEventing is the programs of Knative Eventing for the images of a real node, and in "eventing-release-files" the release manifests.

@@ -150,6 +150,11 @@ func nodeGroups() []group {
 			{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", ldflags: versionFlags()},
 			{name: "kube-proxy", pkg: "k8s.io/kubernetes/cmd/kube-proxy", ldflags: versionFlags()},
 		}},
+		{name: "containerd", programs: []program{
+			{name: "containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
+			{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+			{name: "ctr", pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+		}},
 		{name: "node", programs: []program{
 			{name: "init", pkg: "./init"},
 			{name: "pause", pkg: "./pause"},

@@ -18,44 +18,39 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// removeServing disables the add-on. The hub must not report the end before the cluster has removed all pods.
-func (r *realStory) removeServing(t *testing.T) {
-	r.disable(t, api.Serving)
-	r.on.checkRemoved(t)
-}
-
-// disable disables the add-on of a component, and waits until the add-on is gone from the hub.
-func (r *realStory) disable(t *testing.T, component api.Component) {
-	t.Helper()
+// removeBoth disables both add-ons. The hub must not report the end before the cluster has removed all pods.
+func (r *realStory) removeBoth(t *testing.T) {
 	start := time.Now()
-	if err := r.Disable(t.Context(), []string{component.AddOnName()}, []string{r.on.Name}); err != nil {
+	if err := r.Disable(t.Context(), names(api.Components()), []string{r.on.Name}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the add-on is gone from the hub", 5*time.Minute, func(ctx context.Context) error {
-		a, err := r.AddOns.AddonV1beta1().ManagedClusterAddOns(r.on.Name).Get(ctx, component.AddOnName(), metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("the conditions are %+v", a.Status.Conditions)
-	})
-	t.Logf("the removal of %s took %s", component, time.Since(start).Round(100*time.Millisecond))
+	for _, component := range api.Components() {
+		eventually(t, component.AddOnName()+" is gone from the hub", 5*time.Minute, func(ctx context.Context) error {
+			a, err := r.AddOns.AddonV1beta1().ManagedClusterAddOns(r.on.Name).Get(ctx, component.AddOnName(), metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return err
+			}
+			return fmt.Errorf("the conditions are %+v", a.Status.Conditions)
+		})
+		t.Logf("the removal of %s took %s", component, time.Since(start).Round(100*time.Millisecond))
+		r.on.checkEnded(t, component)
+	}
+	r.on.awaitRemovedExcept(t, bucketService)
 }
 
-// checkRemoved holds that the cluster has no pod and no other object that must not outlive the pods of Serving, and waits until nothing of
-// the installation is left.
-func (s spoke) checkRemoved(t *testing.T) {
+// checkEnded holds that the cluster has no pod of a component, and no other object that must not outlive the pods.
+func (s spoke) checkEnded(t *testing.T, component api.Component) {
 	t.Helper()
-	left, err := s.listRunLeftovers(t.Context(), servingNamespace)
+	left, err := s.listRunLeftovers(t.Context(), component.InstallNamespace())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("the hub reports the end of the removal, and the cluster has %s", strings.Join(left, ", "))
+		t.Errorf("the hub reports the end of %s, and the cluster has %s", component, strings.Join(left, ", "))
 	}
-	s.awaitRemovedExcept(t, bucketService)
 }
 
 // bucketService begins the name of a Service that the autoscaler creates, and that stays after a removal.

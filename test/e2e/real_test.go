@@ -43,7 +43,7 @@ type realStory struct {
 // the step before. The images of 1.22 contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
 func TestRealNode(t *testing.T) {
 	startRealStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, RealNodes: []string{"cluster1"}, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,8 @@ func TestRealNode(t *testing.T) {
 		{"no request fails during an upgrade", r.upgrade},
 		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
 		{"no request fails when one of two activator pods is deleted", r.deleteActivator(2)},
-		{"the add-on leaves the hub after the last pod", r.removeServing},
+		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},
+		{"the add-ons leave the hub after the last pod", r.removeBoth},
 		{"the Service answers again after a reinstallation", r.reinstallServing},
 	} {
 		if !t.Run(step.name, step.run) {

@@ -43,7 +43,7 @@ type realStory struct {
 // the step before. The images of 1.22 contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
 func TestRealNode(t *testing.T) {
 	startRealStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
+	l := ownLab(t, lab.Options{ManagedClusters: 2, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +70,7 @@ func TestRealNode(t *testing.T) {
 		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},
 		{"the add-ons leave the hub after the last pod", r.removeBoth},
 		{"the Service answers again after a reinstallation", r.reinstallServing},
+		{"a wave stops at a cluster whose ingress class is not served", r.holdWave},
 	} {
 		if !t.Run(step.name, step.run) {
 			return

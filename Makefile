@@ -252,6 +252,10 @@ bench-footprint: releases ## Measure what a cluster costs that is watched or pol
 bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
 	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation 2
 
+.PHONY: bench-real
+bench-real: build ## Measure answers on a node that runs pods against the same manifests applied with kubectl; needs root, about 15 minutes.
+	cd test/e2e && go run ./cmd/benchreal $(BENCH_FLAGS)
+
 .PHONY: bench-push
 bench-push: build ## Measure push mode against the Knative Operator on equal spokes; about 40 minutes (BENCH_FLAGS=-quick: 7).
 	cd test/e2e && go run ./cmd/benchpush $(BENCH_FLAGS)

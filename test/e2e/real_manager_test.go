@@ -207,7 +207,7 @@ func (m managerPods) installServing(t *testing.T) {
 	}
 	start := time.Now()
 	m.token(t, m.on.Name, m.on.Cluster, m.on.Credential.Token)
-	m.apply(t, api.Serving, m.on.Name, smallSpec("1.23"))
+	m.apply(t, api.Serving, m.on.Name, harness.SmallServing("1.23"))
 	m.on.acceptUser(t)
 	m.on.answers(t)
 	t.Logf("the first answer came after %s", time.Since(start).Round(100*time.Millisecond))

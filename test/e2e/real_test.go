@@ -55,7 +55,7 @@ func TestRealNode(t *testing.T) {
 	}
 	r := &realStory{Fleet: f, on: connect(t, l.Managed[0]), servings: hub.Resource(api.Serving.Resource()).Namespace(harness.Namespace)}
 	t.Cleanup(func() { r.on.logPodsOnFailure(t, f) })
-	r.configure(t, smallSpec("1.22"))
+	r.configure(t, harness.SmallServing("1.22"))
 
 	for _, step := range []struct {
 		name string
@@ -76,28 +76,6 @@ func TestRealNode(t *testing.T) {
 			return
 		}
 	}
-}
-
-// smallSpec is a spec of Serving whose requests of CPU leave room for two replicas on two cores, and with which Services scale to zero
-// in seconds.
-func smallSpec(version string) map[string]any {
-	var workloads []any
-	for deployment, container := range map[string]string{
-		"activator": "activator", "autoscaler": "autoscaler", "autoscaler-hpa": "autoscaler-hpa", "controller": "controller", "webhook": "webhook",
-		"net-kourier-controller": "controller", "3scale-kourier-gateway": "kourier-gateway",
-	} {
-		workloads = append(workloads, map[string]any{"name": deployment, "resources": []any{map[string]any{
-			"container": container, "requests": map[string]any{"cpu": "20m"},
-		}}})
-	}
-	spec := kourier()
-	spec["version"], spec["workloads"] = version, workloads
-	spec["config"] = map[string]any{
-		"network":    map[string]any{"ingress-class": "kourier.ingress.networking.knative.dev"},
-		"domain":     map[string]any{"first.test": ""},
-		"autoscaler": map[string]any{"stable-window": "6s", "scale-to-zero-grace-period": "3s"},
-	}
-	return spec
 }
 
 // configure changes the default KnativeServing of the fleet by a merge patch of its spec.
@@ -229,7 +207,7 @@ func (r *realStory) editConfiguration(t *testing.T) {
 	})
 }
 
-// movedConfig is a patch of smallSpec that moves all Services to another domain, and changes a setting of the autoscaler.
+// movedConfig is a patch of harness.SmallServing that moves all Services to another domain, and changes a setting of the autoscaler.
 func movedConfig() map[string]any {
 	return map[string]any{"config": map[string]any{
 		"domain":     map[string]any{"first.test": nil, "second.test": ""},

@@ -45,16 +45,13 @@ func (r *realStory) holdWave(t *testing.T) {
 		t.Errorf("the first cluster has completed %.8s, want %.8s, error %v", completed, good, err)
 	}
 
-	r.configure(t, ingressClass(kourierClass))
+	r.configure(t, ingressClass(harness.KourierClass))
 	m.awaitVerified(t, first, api.ReasonVerificationSucceeded, "")
 	eventually(t, "both clusters have completed the former configuration", 3*time.Minute, m.checkCompleted(good, 2))
 	r.on.answers(t)
 }
 
-// kourierClass is the ingress class of Kourier.
-const kourierClass = "kourier.ingress.networking.knative.dev"
-
-// ingressClass is a patch of smallSpec with another ingress class.
+// ingressClass is a patch of harness.SmallServing with another ingress class.
 func ingressClass(class string) map[string]any {
 	return map[string]any{"config": map[string]any{"network": map[string]any{"ingress-class": class}}}
 }

@@ -3,6 +3,7 @@
 package realnode
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -31,5 +32,16 @@ func TestCheckMachine(t *testing.T) {
 				t.Errorf("got %v, want one line with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestRefusedNamespaces holds that a refusal of the machine is one line with the message of the program that was refused.
+func TestRefusedNamespaces(t *testing.T) {
+	err := tryNamespaces("echo 'mount: /merged: wrong fs type,\n bad option.' >&2; exit 32")
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("got %v, want one line", err)
+	}
+	if os.Getuid() == 0 && !strings.Contains(err.Error(), "wrong fs type, bad option") {
+		t.Errorf("got %v, want the message of the program", err)
 	}
 }

@@ -58,20 +58,15 @@ type managerPods struct {
 func TestRealManager(t *testing.T) {
 	startRealStory(t)
 	m := newManagerPods(t, ownLab(t, lab.Options{Spokes: 1, RealNodes: []string{"hub", "spoke1"}, Log: os.Stderr}))
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T)
-	}{
+	if !takeSteps(t, []realStep{
 		{"the chart runs two pods from the image, and helm test succeeds", m.installChart},
 		{"init containers bring the plugin into the pods", m.addPlugin("InitContainer")},
 		{"a Service of a user answers after a direct installation", m.installServing},
 		{"an edit arrives after the deletion of the leader, and restarts no pod", m.editWithoutLeader},
 		{"image volumes bring the plugin into the pods", m.addPlugin("ImageVolume")},
 		{"a removal leaves no pod, and no object for which a pod waits", m.removeServing},
-	} {
-		if !t.Run(step.name, step.run) {
-			return
-		}
+	}) {
+		return
 	}
 	m.replaceByProcess(t)
 }

@@ -39,11 +39,48 @@ type realStory struct {
 	servings dynamic.ResourceInterface
 }
 
-// TestRealNode takes Knative through its life on a node that runs pods, while a Service of a user answers requests. Each step continues
-// the step before. The images of 1.22 contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
+// realStep is a step of a story, which continues the step before.
+type realStep struct {
+	name string
+	run  func(*testing.T)
+}
+
+// TestRealNode takes Knative through its life on a node that runs pods, while a Service of a user answers requests. The images of 1.22
+// contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
 func TestRealNode(t *testing.T) {
 	startRealStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 2, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
+	r := newRealStory(t, 1)
+	takeSteps(t, []realStep{
+		{"a Service of a user answers after the installation", r.installServing},
+		{"a Service scales to zero and back", r.scaleToZero},
+		{"an edit of the configuration restarts no pod", r.editConfiguration},
+		{"no request fails during an upgrade", r.upgrade},
+		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
+		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},
+	})
+}
+
+// TestRealRemoval removes Knative from a node that runs pods, installs Knative again, and rolls out an edit that breaks the Services of
+// users.
+func TestRealRemoval(t *testing.T) {
+	startRealStory(t)
+	r := newRealStory(t, 2)
+	takeSteps(t, []realStep{
+		{"a Service of a user answers after the installation", r.installServing},
+		{"Eventing becomes Available", func(t *testing.T) { enabled(t, r.Fleet, []api.Component{api.Eventing}, r.on.Cluster) }},
+		{"no request fails when one of two activator pods is deleted", r.deleteActivator(2)},
+		{"the add-ons leave the hub after the last pod", r.removeBoth},
+		{"the Service answers again after a reinstallation", r.reinstallServing},
+		{"a wave stops at a cluster whose ingress class is not served", r.holdWave},
+	})
+}
+
+// newRealStory starts a fleet with managed clusters, of which the first has a real node, and configures Serving 1.22.
+func newRealStory(t *testing.T, clusters int) *realStory {
+	t.Helper()
+	l := ownLab(t, lab.Options{
+		ManagedClusters: clusters, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr,
+	})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -56,26 +93,18 @@ func TestRealNode(t *testing.T) {
 	r := &realStory{Fleet: f, on: connect(t, l.Managed[0]), servings: hub.Resource(api.Serving.Resource()).Namespace(harness.Namespace)}
 	t.Cleanup(func() { r.on.logPodsOnFailure(t, f) })
 	r.configure(t, harness.SmallServing("1.22"))
+	return r
+}
 
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T)
-	}{
-		{"a Service of a user answers after the installation", r.installServing},
-		{"a Service scales to zero and back", r.scaleToZero},
-		{"an edit of the configuration restarts no pod", r.editConfiguration},
-		{"no request fails during an upgrade", r.upgrade},
-		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
-		{"no request fails when one of two activator pods is deleted", r.deleteActivator(2)},
-		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},
-		{"the add-ons leave the hub after the last pod", r.removeBoth},
-		{"the Service answers again after a reinstallation", r.reinstallServing},
-		{"a wave stops at a cluster whose ingress class is not served", r.holdWave},
-	} {
+// takeSteps runs the steps until one fails, and reports whether all have passed.
+func takeSteps(t *testing.T, steps []realStep) bool {
+	t.Helper()
+	for _, step := range steps {
 		if !t.Run(step.name, step.run) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // configure changes the default KnativeServing of the fleet by a merge patch of its spec.

@@ -9,6 +9,8 @@ PLATFORMS ?= linux/amd64,linux/arm64
 IMAGE ?= quay.io/open-cluster-management/knative-addon:$(VERSION)
 
 CHART := charts/knative-addon
+# The image that the chart runs without other values.
+CHART_IMAGE = $(shell sed -n 's/^ *repository: *//p' $(CHART)/values.yaml):$(shell sed -n 's/^appVersion: *"*\([^"]*\)"*$$/\1/p' $(CHART)/Chart.yaml)
 # What `make generate` writes and git tracks.
 GENERATED := $(CHART)/crds $(CHART)/README.md deploy/kustomize/knative-addon.yaml pkg/api/fleet/v1alpha1/zz_generated.deepcopy.go
 # Modules with tests. Those below test/lab/tools hold the pins of the lab's programs: the lab builds them, only their
@@ -199,6 +201,7 @@ quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of 
 
 .PHONY: test-real
 test-real: build ## Run the end-to-end tests on a node that runs pods; needs root and packages of Debian, which the test names.
+	@$(MAKE) --no-print-directory image PLATFORMS=linux/$$(go env GOARCH) IMAGE=$(CHART_IMAGE)
 	cd test/e2e && $(E2E) -v -run '^TestReal' -stories=real
 
 .PHONY: test-browser
@@ -248,6 +251,10 @@ bench-footprint: releases ## Measure what a cluster costs that is watched or pol
 .PHONY: bench-isolation
 bench-isolation: build ## Measure what clusters that never answer cost the others; about 10 minutes.
 	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation 2
+
+.PHONY: bench-real
+bench-real: build ## Measure answers on a node that runs pods against the same manifests applied with kubectl; needs root, about 15 minutes.
+	cd test/e2e && go run ./cmd/benchreal $(BENCH_FLAGS)
 
 .PHONY: bench-push
 bench-push: build ## Measure push mode against the Knative Operator on equal spokes; about 40 minutes (BENCH_FLAGS=-quick: 7).

@@ -18,31 +18,39 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// removeServing disables the add-on. The hub must not report the end before the cluster has removed all pods.
-func (r *realStory) removeServing(t *testing.T) {
+// removeBoth disables both add-ons. The hub must not report the end before the cluster has removed all pods.
+func (r *realStory) removeBoth(t *testing.T) {
 	start := time.Now()
-	if err := r.Disable(t.Context(), []string{api.Serving.AddOnName()}, []string{r.on.Name}); err != nil {
+	if err := r.Disable(t.Context(), names(api.Components()), []string{r.on.Name}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the add-on is gone from the hub", 5*time.Minute, func(ctx context.Context) error {
-		a, err := r.AddOns.AddonV1beta1().ManagedClusterAddOns(r.on.Name).Get(ctx, api.Serving.AddOnName(), metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("the conditions are %+v", a.Status.Conditions)
-	})
-	t.Logf("the removal took %s", time.Since(start).Round(100*time.Millisecond))
-	left, err := r.on.listRunLeftovers(t.Context())
+	for _, component := range api.Components() {
+		eventually(t, component.AddOnName()+" is gone from the hub", 5*time.Minute, func(ctx context.Context) error {
+			a, err := r.AddOns.AddonV1beta1().ManagedClusterAddOns(r.on.Name).Get(ctx, component.AddOnName(), metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return err
+			}
+			return fmt.Errorf("the conditions are %+v", a.Status.Conditions)
+		})
+		t.Logf("the removal of %s took %s", component, time.Since(start).Round(100*time.Millisecond))
+		r.on.checkEnded(t, component)
+	}
+	r.on.awaitRemovedExcept(t, bucketService)
+}
+
+// checkEnded holds that the cluster has no pod of a component, and no other object that must not outlive the pods.
+func (s spoke) checkEnded(t *testing.T, component api.Component) {
+	t.Helper()
+	left, err := s.listRunLeftovers(t.Context(), component.InstallNamespace())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("the add-on has left the hub, and the cluster has %s", strings.Join(left, ", "))
+		t.Errorf("the hub reports the end of %s, and the cluster has %s", component, strings.Join(left, ", "))
 	}
-	r.on.awaitRemovedExcept(t, bucketService)
 }
 
 // bucketService begins the name of a Service that the autoscaler creates, and that stays after a removal.
@@ -50,11 +58,11 @@ const bucketService = "autoscaler-bucket-"
 
 // listRunLeftovers lists what must not outlive the running pods: the pods, the objects that the add-on has delivered for the pods, and
 // Leases with a holder, for which the pods of the next installation would wait. Leases without a holder stay.
-func (s spoke) listRunLeftovers(ctx context.Context) ([]string, error) {
+func (s spoke) listRunLeftovers(ctx context.Context, namespace string) ([]string, error) {
 	var out []string
 	for resource, group := range map[string]string{"pods": "", "services": "", "serviceaccounts": "", "leases": "coordination.k8s.io"} {
 		list, err := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
-			Namespace(servingNamespace).List(ctx, metav1.ListOptions{})
+			Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("cannot list %s: %w", resource, err)
 		}
@@ -78,6 +86,6 @@ func (r *realStory) reinstallServing(t *testing.T) {
 	start := time.Now()
 	enabled(t, r.Fleet, []api.Component{api.Serving}, r.on.Cluster)
 	t.Logf("the add-on was Available after %s", time.Since(start).Round(100*time.Millisecond))
-	r.answers(t)
+	r.on.answers(t)
 	t.Logf("the Service answered after %s", time.Since(start).Round(100*time.Millisecond))
 }

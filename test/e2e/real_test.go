@@ -39,11 +39,48 @@ type realStory struct {
 	servings dynamic.ResourceInterface
 }
 
-// TestRealNode takes Knative through its life on a node that runs pods, while a Service of a user answers requests. Each step continues
-// the step before. The images of 1.22 contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
+// realStep is a step of a story, which continues the step before.
+type realStep struct {
+	name string
+	run  func(*testing.T)
+}
+
+// TestRealNode takes Knative through its life on a node that runs pods, while a Service of a user answers requests. The images of 1.22
+// contain the programs of 1.23: an upgrade replaces configuration and all pods, and no program.
 func TestRealNode(t *testing.T) {
 	startRealStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, RealNode: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
+	r := newRealStory(t, 1)
+	takeSteps(t, []realStep{
+		{"a Service of a user answers after the installation", r.installServing},
+		{"a Service scales to zero and back", r.scaleToZero},
+		{"an edit of the configuration restarts no pod", r.editConfiguration},
+		{"no request fails during an upgrade", r.upgrade},
+		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
+		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},
+	})
+}
+
+// TestRealRemoval removes Knative from a node that runs pods, installs Knative again, and rolls out an edit that breaks the Services of
+// users.
+func TestRealRemoval(t *testing.T) {
+	startRealStory(t)
+	r := newRealStory(t, 2)
+	takeSteps(t, []realStep{
+		{"a Service of a user answers after the installation", r.installServing},
+		{"Eventing becomes Available", func(t *testing.T) { enabled(t, r.Fleet, []api.Component{api.Eventing}, r.on.Cluster) }},
+		{"no request fails when one of two activator pods is deleted", r.deleteActivator(2)},
+		{"the add-ons leave the hub after the last pod", r.removeBoth},
+		{"the Service answers again after a reinstallation", r.reinstallServing},
+		{"a wave stops at a cluster whose ingress class is not served", r.holdWave},
+	})
+}
+
+// newRealStory starts a fleet with managed clusters, of which the first has a real node, and configures Serving 1.22.
+func newRealStory(t *testing.T, clusters int) *realStory {
+	t.Helper()
+	l := ownLab(t, lab.Options{
+		ManagedClusters: clusters, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: 2 * time.Second, Log: os.Stderr,
+	})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,48 +91,20 @@ func TestRealNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &realStory{Fleet: f, on: connect(t, l.Managed[0]), servings: hub.Resource(api.Serving.Resource()).Namespace(harness.Namespace)}
-	t.Cleanup(func() { r.logPodsOnFailure(t) })
-	r.configure(t, smallSpec("1.22"))
-
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T)
-	}{
-		{"a Service of a user answers after the installation", r.installServing},
-		{"a Service scales to zero and back", r.scaleToZero},
-		{"an edit of the configuration restarts no pod", r.editConfiguration},
-		{"no request fails during an upgrade", r.upgrade},
-		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
-		{"no request fails when one of two activator pods is deleted", r.deleteActivator(2)},
-		{"the add-on leaves the hub after the last pod", r.removeServing},
-		{"the Service answers again after a reinstallation", r.reinstallServing},
-	} {
-		if !t.Run(step.name, step.run) {
-			return
-		}
-	}
+	t.Cleanup(func() { r.on.logPodsOnFailure(t, f) })
+	r.configure(t, harness.SmallServing("1.22"))
+	return r
 }
 
-// smallSpec is a spec of Serving whose requests of CPU leave room for two replicas on two cores, and with which Services scale to zero
-// in seconds.
-func smallSpec(version string) map[string]any {
-	var workloads []any
-	for deployment, container := range map[string]string{
-		"activator": "activator", "autoscaler": "autoscaler", "autoscaler-hpa": "autoscaler-hpa", "controller": "controller", "webhook": "webhook",
-		"net-kourier-controller": "controller", "3scale-kourier-gateway": "kourier-gateway",
-	} {
-		workloads = append(workloads, map[string]any{"name": deployment, "resources": []any{map[string]any{
-			"container": container, "requests": map[string]any{"cpu": "20m"},
-		}}})
+// takeSteps runs the steps until one fails, and reports whether all have passed.
+func takeSteps(t *testing.T, steps []realStep) bool {
+	t.Helper()
+	for _, step := range steps {
+		if !t.Run(step.name, step.run) {
+			return false
+		}
 	}
-	spec := kourier()
-	spec["version"], spec["workloads"] = version, workloads
-	spec["config"] = map[string]any{
-		"network":    map[string]any{"ingress-class": "kourier.ingress.networking.knative.dev"},
-		"domain":     map[string]any{"first.test": ""},
-		"autoscaler": map[string]any{"stable-window": "6s", "scale-to-zero-grace-period": "3s"},
-	}
-	return spec
+	return true
 }
 
 // configure changes the default KnativeServing of the fleet by a merge patch of its spec.
@@ -118,21 +127,9 @@ func (r *realStory) installServing(t *testing.T) {
 	if err := r.Enable(t.Context(), []string{api.Serving.AddOnName()}, []string{r.on.Name}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a policy or a webhook judges the Services of users", 3*time.Minute, func(ctx context.Context) error {
-		created, err := r.on.knativeServices().Create(ctx, newService("early"), dryRunCreate())
-		switch {
-		case err != nil && strings.Contains(err.Error(), startPolicyRefusal):
-			return nil
-		case err == nil && created.GetAnnotations()["serving.knative.dev/creator"] == "":
-			return errors.New("the cluster accepts a Service as written")
-		}
-		return err
-	})
-	eventually(t, "the cluster accepts the Service of a user", 3*time.Minute, func(ctx context.Context) error {
-		return r.on.Apply(ctx, []byte(harness.HelloManifest))
-	})
+	r.on.acceptUser(t)
 	t.Logf("the Service was accepted after %s", time.Since(start).Round(100*time.Millisecond))
-	r.answers(t)
+	r.on.answers(t)
 	t.Logf("the first answer came after %s", time.Since(start).Round(100*time.Millisecond))
 	available(t, r.Fleet, []api.Component{api.Serving}, r.on.Cluster)
 	t.Logf("the add-on was Available after %s", time.Since(start).Round(100*time.Millisecond))
@@ -149,6 +146,24 @@ func (r *realStory) installServing(t *testing.T) {
 	}
 }
 
+// acceptUser waits until policies or webhooks judge the Services of users, and applies the Service of the user.
+func (s spoke) acceptUser(t *testing.T) {
+	t.Helper()
+	eventually(t, "a policy or a webhook judges the Services of users", 3*time.Minute, func(ctx context.Context) error {
+		created, err := s.knativeServices().Create(ctx, newService("early"), dryRunCreate())
+		switch {
+		case err != nil && strings.Contains(err.Error(), startPolicyRefusal):
+			return nil
+		case err == nil && created.GetAnnotations()["serving.knative.dev/creator"] == "":
+			return errors.New("the cluster accepts a Service as written")
+		}
+		return err
+	})
+	eventually(t, "the cluster accepts the Service of a user", 3*time.Minute, func(ctx context.Context) error {
+		return s.Apply(ctx, []byte(harness.HelloManifest))
+	})
+}
+
 // service reads the Service of the user.
 func (r *realStory) service(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
@@ -160,10 +175,10 @@ func (r *realStory) service(t *testing.T) *unstructured.Unstructured {
 }
 
 // answers waits until the Service is Ready and the gateway answers requests to its URL with its text.
-func (r *realStory) answers(t *testing.T) {
+func (s spoke) answers(t *testing.T) {
 	t.Helper()
 	eventually(t, "the Service of the user answers", 3*time.Minute, func(ctx context.Context) error {
-		service, err := harness.Hello(ctx, r.on.Cluster)
+		service, err := harness.Hello(ctx, s.Cluster)
 		if err != nil {
 			return err
 		}
@@ -171,7 +186,7 @@ func (r *realStory) answers(t *testing.T) {
 			conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 			return fmt.Errorf("Service hello is not Ready: %v", conditions)
 		}
-		request, err := harness.HelloRequest(ctx, r.on.Cluster)
+		request, err := harness.HelloRequest(ctx, s.Cluster)
 		if err != nil {
 			return err
 		}
@@ -213,13 +228,27 @@ func (r *realStory) scaleToZero(t *testing.T) {
 
 // editConfiguration changes the domain of all Services and a setting of the autoscaler. All pods read both while running.
 func (r *realStory) editConfiguration(t *testing.T) {
-	before := r.controlPlanePods(t)
-	r.configure(t, map[string]any{"config": map[string]any{
+	r.on.keepPods(t, func() {
+		r.configure(t, movedConfig())
+		r.on.moved(t)
+		available(t, r.Fleet, []api.Component{api.Serving}, r.on.Cluster)
+		settled(t, r.Fleet, api.Serving, r.on.Cluster)
+	})
+}
+
+// movedConfig is a patch of harness.SmallServing that moves all Services to another domain, and changes a setting of the autoscaler.
+func movedConfig() map[string]any {
+	return map[string]any{"config": map[string]any{
 		"domain":     map[string]any{"first.test": nil, "second.test": ""},
 		"autoscaler": map[string]any{"stable-window": "7s"},
-	}})
+	}}
+}
+
+// moved waits until the Service of the user answers at the domain of movedConfig.
+func (s spoke) moved(t *testing.T) {
+	t.Helper()
 	eventually(t, "the Service has the new domain", time.Minute, func(ctx context.Context) error {
-		service, err := harness.Hello(ctx, r.on.Cluster)
+		service, err := harness.Hello(ctx, s.Cluster)
 		if err != nil {
 			return err
 		}
@@ -228,18 +257,23 @@ func (r *realStory) editConfiguration(t *testing.T) {
 		}
 		return nil
 	})
-	r.answers(t)
-	available(t, r.Fleet, []api.Component{api.Serving}, r.on.Cluster)
-	settled(t, r.Fleet, api.Serving, r.on.Cluster)
-	if diff := cmp.Diff(before, r.controlPlanePods(t)); diff != "" {
-		t.Errorf("the edit has replaced or restarted pods of Knative (-before +after):\n%s", diff)
+	s.answers(t)
+}
+
+// keepPods runs a step, and holds that no pod of Knative Serving was replaced or restarted.
+func (s spoke) keepPods(t *testing.T, step func()) {
+	t.Helper()
+	before := s.controlPlanePods(t)
+	step()
+	if diff := cmp.Diff(before, s.controlPlanePods(t)); diff != "" {
+		t.Errorf("pods of Knative were replaced or restarted (-before +after):\n%s", diff)
 	}
 }
 
 // controlPlanePods returns the pods of Knative that are not finished, by UID, with the restarts of their containers.
-func (r *realStory) controlPlanePods(t *testing.T) map[string]int32 {
+func (s spoke) controlPlanePods(t *testing.T) map[string]int32 {
 	t.Helper()
-	pods, err := r.on.kube.CoreV1().Pods(servingNamespace).List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})
+	pods, err := s.kube.CoreV1().Pods(servingNamespace).List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +293,7 @@ func (r *realStory) controlPlanePods(t *testing.T) map[string]int32 {
 }
 
 // logPodsOnFailure logs the state of the pods of the cluster, with what the pods that serve requests have logged, when the test has failed.
-func (r *realStory) logPodsOnFailure(t *testing.T) {
+func (s spoke) logPodsOnFailure(t *testing.T, f *harness.Fleet) {
 	t.Helper()
 	if !t.Failed() {
 		return
@@ -270,7 +304,7 @@ func (r *realStory) logPodsOnFailure(t *testing.T) {
 		{"logs", "--namespace", servingNamespace, "--selector", "app in (activator, autoscaler, 3scale-kourier-gateway)", "--prefix", "--tail", "40"},
 		{"logs", "--namespace", "default", "--selector", helloPods, "--all-containers", "--prefix", "--tail", "40"},
 	} {
-		out, err := r.Command(context.WithoutCancel(t.Context()), "kubectl", append([]string{"--kubeconfig", r.on.Kubeconfig}, args...)...)
-		t.Logf("%s: kubectl %s (error %v):\n%s", r.on.Name, strings.Join(args, " "), err, out)
+		out, err := f.Command(context.WithoutCancel(t.Context()), "kubectl", append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+		t.Logf("%s: kubectl %s (error %v):\n%s", s.Name, strings.Join(args, " "), err, out)
 	}
 }

@@ -39,7 +39,7 @@ type Cluster struct {
 
 	dir        string
 	serviceIPs *serviceIPs
-	// slot is what the cluster's real node uses of the machine; nil for a cluster without one.
+	// slot is what the cluster's real node uses of the machine; nil for a cluster without a real node.
 	slot *realnode.Slot
 	// node is the real node after the start of its network.
 	node *realnode.Node

@@ -85,6 +85,11 @@ func (l *Lab) startControlPlane(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
+	if l.hasRealNode(c) {
+		if err := l.claimNode(ctx, c); err != nil {
+			return err
+		}
+	}
 	if err := c.serviceIPs.claim(); err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"open-cluster-management.io/knative-addon/test/lab/process"
-	"open-cluster-management.io/knative-addon/test/lab/realnode"
 	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
 
@@ -66,15 +65,11 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 	if opts.ClusterProxy {
 		set = append(set, tools.ClusterProxy, tools.ServiceAccounts)
 	}
-	if opts.RealNode {
-		if err := realnode.CheckMachine(); err != nil {
-			return nil, err
-		}
-		if opts.ManagedClusters == 0 {
-			return nil, errors.New("a real node needs a managed cluster")
-		}
-		set = append(set, tools.KubeNode, tools.Node, tools.KnativeServing)
+	realSet, err := opts.realNodeSet()
+	if err != nil {
+		return nil, err
 	}
+	set = append(set, realSet...)
 	bin, err := tools.Build(ctx, set, opts.Log)
 	if err != nil {
 		return nil, err
@@ -84,10 +79,10 @@ func New(ctx context.Context, opts Options) (*Lab, error) {
 		return nil, err
 	}
 	needed := hubInstances + opts.ManagedClusters*managedInstances + opts.Spokes*spokeInstances
-	if opts.RealNode {
-		needed += realNodeInstances
+	needed += len(opts.RealNodes) * realNodeInstances
+	if err = l.checkRealNodes(); err == nil {
+		err = l.reserve(ctx, needed)
 	}
-	err = l.reserve(ctx, needed)
 	if err == nil {
 		err = l.up(ctx)
 	}
@@ -140,7 +135,7 @@ func (l *Lab) up(ctx context.Context) error {
 		if err := l.startHub(ctx); err != nil {
 			return err
 		}
-		if l.opts.HubNodes {
+		if l.opts.HubNodes || l.hasRealNode(l.Hub) {
 			if err := l.startNodes(ctx, l.Hub); err != nil {
 				return err
 			}
@@ -162,11 +157,6 @@ func (l *Lab) up(ctx context.Context) error {
 }
 
 func (l *Lab) startManaged(ctx context.Context, c *Cluster, hubReady <-chan struct{}) error {
-	if l.opts.RealNode && c == l.Managed[0] {
-		if err := l.claimNode(ctx, c); err != nil {
-			return err
-		}
-	}
 	if err := l.startControlPlane(ctx, c); err != nil {
 		return err
 	}

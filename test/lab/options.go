@@ -27,9 +27,12 @@ type Options struct {
 	ResyncInterval time.Duration
 	// OwnHubEtcd gives the hub an etcd of its own: see Lab.SnapshotHub, Lab.RestoreHub and Lab.RebuildHub.
 	OwnHubEtcd bool
-	// RealNode gives cluster1 a real node in place of KWOK's: pods run there, and the programs of Knative Serving are real. A real node
-	// needs root and packages of Debian: see realnode.CheckMachine.
-	RealNode bool
+	// RealNodes names clusters that have a real node in place of KWOK's, such as "cluster1": pods run there, and except on the hub the
+	// programs of Knative Serving are real. Pods on a real node reach the API servers of clusters with real nodes. A real node needs root
+	// and packages of Debian: see realnode.CheckMachine.
+	RealNodes []string
+	// RealEventing gives the nodes the programs of Knative Eventing too.
+	RealEventing bool
 	// ClusterProxy runs the add-ons cluster-proxy and managed-serviceaccount on the hub and on the managed clusters, with the gates for
 	// ClusterProfiles on. A program outside of pods reaches cluster-proxy's Service UserServer through Lab.HubServicesProxy. The plugin is
 	// Bin.Path("cp-creds").

@@ -5,11 +5,41 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/kubernetes"
 
 	"open-cluster-management.io/knative-addon/test/lab/realnode"
+	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
+
+// realNodeSet returns the programs that real nodes need, and an error when this machine cannot run the nodes.
+func (o *Options) realNodeSet() (tools.Set, error) {
+	if len(o.RealNodes) == 0 {
+		return nil, nil
+	}
+	if err := realnode.CheckMachine(); err != nil {
+		return nil, err
+	}
+	set := tools.Set{tools.KubeNode, tools.Containerd, tools.Node, tools.KnativeServing}
+	if o.RealEventing {
+		set = append(set, tools.KnativeEventing)
+	}
+	return set, nil
+}
+
+// checkRealNodes returns an error when the lab has no cluster of a name in Options.RealNodes.
+func (l *Lab) checkRealNodes() error {
+	for _, name := range l.opts.RealNodes {
+		if !slices.ContainsFunc(append(l.Clusters(), l.Hub), func(c *Cluster) bool { return c.Name == name }) {
+			return fmt.Errorf("the lab has no cluster %q for a real node", name)
+		}
+	}
+	return nil
+}
+
+// hasRealNode reports whether the cluster has a real node.
+func (l *Lab) hasRealNode(c *Cluster) bool { return slices.Contains(l.opts.RealNodes, c.Name) }
 
 // address is where the API server listens: on loopback, or where a real node reaches the API server.
 func (c *Cluster) address() string {
@@ -54,6 +84,7 @@ func (l *Lab) claimNode(ctx context.Context, c *Cluster) error {
 	}
 	c.node, err = realnode.New(ctx, realnode.Options{
 		Slot: c.slot, Cluster: c.Name, Directory: c.path("node"), Procs: l.procs, Program: l.Bin.Path,
+		Serving: c != l.Hub, Eventing: l.opts.RealEventing,
 	})
 	return err
 }
@@ -76,6 +107,16 @@ func (l *Lab) startRealNode(ctx context.Context, c *Cluster) error {
 		l.logf("%s: the real node is Ready and has its images", c.Name)
 	}
 	return err
+}
+
+// ImportArchive gives the real node of the cluster the images of an archive of OCI, such as `make image` writes.
+func (c *Cluster) ImportArchive(ctx context.Context, file string) error {
+	return c.node.ImportArchive(ctx, file)
+}
+
+// ImportProgram gives the real node of the cluster an image with one program, whose entrypoint is the program.
+func (c *Cluster) ImportProgram(ctx context.Context, image, entrypoint, file string) error {
+	return c.node.ImportProgram(ctx, image, entrypoint, file)
 }
 
 // releaseNode gives back what the real node of a cluster used of the machine, when all processes have ended.

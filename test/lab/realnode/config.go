@@ -9,17 +9,19 @@ import (
 )
 
 // containerdConfig keeps the adjustments for the out-of-memory killer that a container may have within what root may do here.
-const containerdConfig = `version = 2
+const containerdConfig = `version = 3
 disabled_plugins = ["io.containerd.internal.v1.opt"]
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "` + pauseImage + `"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "` + pauseImage + `"
+[plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
-  stream_server_address = "127.0.0.1"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "` + cniDirectory + `"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["` + cniDirectory + `"]
     conf_dir = "%s"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
+[plugins."io.containerd.grpc.v1.cri"]
+  stream_server_address = "127.0.0.1"
 `
 
 // networkConfig is the network of pods: links between pods and the node, without a bridge.

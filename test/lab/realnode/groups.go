@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,6 +43,9 @@ func createGroups(name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot find control groups: %w", err)
 	}
+	if len(all) == 0 {
+		return fmt.Errorf("cannot find control groups below %s", groupsRoot)
+	}
 	for _, h := range all {
 		group := filepath.Join(h, name)
 		if err := os.MkdirAll(group, 0o755); err != nil {
@@ -61,6 +65,21 @@ func createGroups(name string) error {
 		}
 	}
 	return nil
+}
+
+// checkControllers returns an error unless a control group of version 2 has the controllers that a kubelet needs. With version 1, each
+// controller has a hierarchy.
+func checkControllers(name string) error {
+	content, err := os.ReadFile(filepath.Join(groupsRoot, name, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, controller := range []string{"cpu", "cpuset", "memory", "pids"} {
+		if err == nil && !slices.Contains(strings.Fields(string(content)), controller) {
+			err = fmt.Errorf("control groups have no controller %s", controller)
+		}
+	}
+	return err
 }
 
 // removeTimeout is how long the kernel may take to end the processes of a killed node.

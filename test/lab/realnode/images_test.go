@@ -23,7 +23,7 @@ func TestReleasedImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || !slices.Equal(got["activator"], []string{activator}) || !slices.Equal(got["envoy"], []string{envoy}) {
+	if len(got) != 2 || !slices.Equal(got["serving/cmd/activator"], []string{activator}) || !slices.Equal(got[envoyImage], []string{envoy}) {
 		t.Errorf("got %v", got)
 	}
 }

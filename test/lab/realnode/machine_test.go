@@ -3,6 +3,7 @@
 package realnode
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,7 @@ func TestCheckMachine(t *testing.T) {
 	}{
 		"a machine with everything":                {},
 		"another user than root":                   {user: 1000, want: "root"},
-		"a machine without containerd":             {lack: "containerd", want: "apt-get install --no-install-recommends containerd`"},
+		"a machine without runc":                   {lack: "runc", want: "apt-get install --no-install-recommends runc`"},
 		"a machine without the network plugins":    {lack: "/usr/lib/cni/ptp", want: "containernetworking-plugins"},
 		"a machine without the program for routes": {lack: "ip", want: "iproute2"},
 	} {
@@ -31,5 +32,16 @@ func TestCheckMachine(t *testing.T) {
 				t.Errorf("got %v, want one line with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestRefusedNamespaces holds that a refusal of the machine is one line with the message of the program that was refused.
+func TestRefusedNamespaces(t *testing.T) {
+	err := tryNamespaces("echo 'mount: /merged: wrong fs type,\n bad option.' >&2; exit 32")
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("got %v, want one line", err)
+	}
+	if os.Getuid() == 0 && !strings.Contains(err.Error(), "wrong fs type, bad option") {
+		t.Errorf("got %v, want the message of the program", err)
 	}
 }

@@ -22,9 +22,8 @@ const NodeName = "real-0"
 type Node struct {
 	Options
 
-	access   Access
-	released map[string][]string
-	pid      int
+	access Access
+	pid    int
 }
 
 // Options say where a node runs.
@@ -37,6 +36,8 @@ type Options struct {
 	Procs     *process.Group
 	// Program returns the file of one of the lab's programs.
 	Program func(name string) string
+	// Serving and Eventing report whether the node gets the images of that component.
+	Serving, Eventing bool
 }
 
 // Access are the files with which a node reaches its API server.
@@ -102,17 +103,15 @@ func (n *Node) link(ctx context.Context) error {
 }
 
 // Start starts containerd, kubelet and kube-proxy, and imports the images: those of the lab, and under the names in the release
-// manifests those of Knative.
+// manifests those of Knative's components.
 func (n *Node) Start(ctx context.Context, access Access) error {
-	var err error
 	n.access = access
-	if n.released, err = releasedImages(n.Program("release-files")); err != nil {
-		return err
-	}
 	if err := errors.Join(n.writeConfigs(), createGroups(n.Slot.Group())); err != nil {
 		return err
 	}
-	containerd, err := n.run("containerd", "containerd", "--config", n.path("containerd.toml"))
+	program := n.Program("containerd")
+	path := filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH") // a shim of the machine may have another version
+	containerd, err := n.run("containerd", "env", "PATH="+path, program, "--config", n.path("containerd.toml"))
 	if err != nil {
 		return err
 	}

@@ -36,11 +36,14 @@ const (
 	// KnativeOperator is Knative's own operator and, in "knative-operator-files", the directories that the operator reads. No lab
 	// starts the operator.
 	KnativeOperator = "knative-operator"
-	// KubeNode, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
+	// KubeNode, Containerd, Node and KnativeServing are the programs of a real node and of its images; "release-files" are the release
 	// manifests that name the images.
 	KubeNode       = "kube-node"
+	Containerd     = "containerd"
 	Node           = "node"
 	KnativeServing = "knative-serving"
+	// KnativeEventing is the programs of Knative Eventing for the images of a real node, and in "eventing-release-files" the release manifests.
+	KnativeEventing = "knative-eventing"
 	// ClusterProxy is the programs of cluster-proxy and of the network proxy below cluster-proxy, and in "cluster-proxy-files" the chart.
 	// ServiceAccounts is the programs of managed-serviceaccount with plugin cp-creds, and in "managed-serviceaccount-files" the chart.
 	ClusterProxy    = "cluster-proxy"

@@ -2,7 +2,11 @@
 
 package tools
 
-import "strings"
+import (
+	"path"
+	"slices"
+	"strings"
+)
 
 // Versions of the programs that report them; the modules' go.mod files pin the same.
 const (
@@ -113,21 +117,6 @@ func groups() []group {
 			{name: "secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/secretreader/cmd/plugin"},
 			{name: "kubeconfig-secretreader", pkg: "sigs.k8s.io/cluster-inventory-api/plugins/kubeconfig-secretreader/cmd/plugin"},
 		}},
-		{name: "kube-node", programs: []program{
-			{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", ldflags: versionFlags()},
-			{name: "kube-proxy", pkg: "k8s.io/kubernetes/cmd/kube-proxy", ldflags: versionFlags()},
-		}},
-		{name: "node", programs: []program{
-			{name: "init", pkg: "./init"},
-			{name: "pause", pkg: "./pause"},
-			{name: "hello", pkg: "./hello"},
-			{name: "gateway", pkg: "./gateway"},
-			{name: "coredns", pkg: "./coredns"},
-		}},
-		{name: "knative-serving", programs: servingPrograms(), stream: moduleFiles{module: operatorModule, name: "release-files", paths: []string{
-			"cmd/operator/kodata/knative-serving/1.23.0", "cmd/operator/kodata/ingress/1.23/kourier",
-			"cmd/operator/kodata/knative-serving/1.22.1", "cmd/operator/kodata/ingress/1.22/kourier",
-		}}},
 		{name: "knative-controllers", edits: loopbackOnly(), programs: []program{
 			{name: "serving-controller", pkg: "knative.dev/serving/cmd/controller"},
 			{name: "eventing-controller", pkg: "knative.dev/eventing/cmd/controller"},
@@ -151,7 +140,37 @@ func groups() []group {
 				"manifests/base/config/argocd-secret.yaml",
 			}},
 		},
-	}, proxyGroups()...)
+	}, slices.Concat(nodeGroups(), proxyGroups())...)
+}
+
+// nodeGroups are the programs of real nodes and of their images.
+func nodeGroups() []group {
+	return []group{
+		{name: "kube-node", programs: []program{
+			{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", ldflags: versionFlags()},
+			{name: "kube-proxy", pkg: "k8s.io/kubernetes/cmd/kube-proxy", ldflags: versionFlags()},
+		}},
+		{name: "containerd", programs: []program{
+			{name: "containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
+			{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+			{name: "ctr", pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+		}},
+		{name: "node", programs: []program{
+			{name: "init", pkg: "./init"},
+			{name: "pause", pkg: "./pause"},
+			{name: "hello", pkg: "./hello"},
+			{name: "sink", pkg: "./sink"},
+			{name: "gateway", pkg: "./gateway"},
+			{name: "coredns", pkg: "./coredns"},
+		}},
+		{name: "knative-serving", programs: servingPrograms(), stream: moduleFiles{module: operatorModule, name: "release-files", paths: []string{
+			"cmd/operator/kodata/knative-serving/1.23.0", "cmd/operator/kodata/ingress/1.23/kourier",
+			"cmd/operator/kodata/knative-serving/1.22.1", "cmd/operator/kodata/ingress/1.22/kourier",
+		}}},
+		{name: "knative-eventing", programs: eventingPrograms(), stream: moduleFiles{
+			module: operatorModule, name: "eventing-release-files", paths: []string{"cmd/operator/kodata/knative-eventing/1.23.0"},
+		}},
+	}
 }
 
 // proxyGroups are the add-ons that give the hub access to managed clusters.
@@ -193,6 +212,29 @@ func servingPrograms() []program {
 	}
 	for _, name := range []string{"activator", "autoscaler", "autoscaler-hpa", "controller", "webhook", "queue"} {
 		out = append(out, program{name: name, pkg: "knative.dev/serving/cmd/" + name})
+	}
+	return out
+}
+
+// EventingCommands returns the commands of Knative Eventing that are images of the release, by their path below knative.dev/eventing/cmd.
+// The adapter of ApiServerSources is missing, because no test creates an ApiServerSource.
+func EventingCommands() []string {
+	return []string{
+		"auth_proxy", "broker/filter", "broker/ingress", "controller", "in_memory/channel_controller", "in_memory/channel_dispatcher", "jobsink",
+		"mtchannel_broker", "mtping", "requestreply", "webhook",
+	}
+}
+
+// EventingProgram returns the lab's name of a command of Knative Eventing.
+func EventingProgram(command string) string {
+	return "knative-eventing-" + strings.ReplaceAll(path.Base(command), "_", "-")
+}
+
+// eventingPrograms returns the programs of the images of Knative Eventing, unedited.
+func eventingPrograms() []program {
+	var out []program
+	for _, command := range EventingCommands() {
+		out = append(out, program{name: EventingProgram(command), pkg: "knative.dev/eventing/cmd/" + command})
 	}
 	return out
 }

@@ -63,10 +63,18 @@ func main() {
 // options say how the demo runs.
 type options struct{ once, realNode bool }
 
+// realNodes returns the names of the clusters with a real node.
+func (o options) realNodes() []string {
+	if o.realNode {
+		return []string{"cluster1"}
+	}
+	return nil
+}
+
 func run(ctx context.Context, opts options) (err error) {
 	start := time.Now()
 	l, err := lab.New(ctx, lab.Options{
-		ManagedClusters: 2, Spokes: 1, RealNode: opts.realNode, StatusSyncInterval: 5 * time.Second, Log: os.Stderr,
+		ManagedClusters: 2, Spokes: 1, RealNodes: opts.realNodes(), StatusSyncInterval: 5 * time.Second, Log: os.Stderr,
 	})
 	if err != nil {
 		return err

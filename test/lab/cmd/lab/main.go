@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/realnode"
 	"open-cluster-management.io/knative-addon/test/lab/tools"
 )
 
@@ -46,7 +47,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("name a command: up, down, status, env, logs, stop, start, kill, pause, resume or build")
+		return fmt.Errorf("name a command: up, down, status, env, logs, check-node, stop, start, kill, pause, resume or build")
 	}
 	c, err := parse(args[1:])
 	if err != nil {
@@ -54,13 +55,14 @@ func run(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context) error{
 		"up": c.up, "serve": c.serve, "down": c.down, "status": c.status, "env": c.env, "logs": c.logs, "build": c.build,
+		"check-node": func(context.Context) error { return realnode.CheckMachine() },
 	}
 	for _, verb := range []string{"stop", "start", "kill", "pause", "resume"} {
 		verbs[verb] = func(ctx context.Context) error { return c.fault(ctx, verb) }
 	}
 	do, ok := verbs[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: use up, down, status, env, logs, stop, start, kill, pause, resume or build", args[0])
+		return fmt.Errorf("unknown command %q: use up, down, status, env, logs, check-node, stop, start, kill, pause, resume or build", args[0])
 	}
 	return do(ctx)
 }
@@ -84,7 +86,10 @@ func parse(args []string) (*command, error) {
 	f.DurationVar(&c.opts.ResyncInterval, "resync-interval", 4*time.Minute, "how often work agents apply everything again (up)")
 	f.BoolVar(&c.opts.KnativeControllers, "knative-controllers", false, "run Knative's controllers, not only its webhooks (up)")
 	f.BoolVar(&c.opts.ClusterProxy, "cluster-proxy", false, "run the add-ons cluster-proxy and managed-serviceaccount (up)")
-	f.BoolVar(&c.opts.RealNode, "real-node", false, "give cluster1 a real node, on which pods run; needs root (up)")
+	f.BoolFunc("real-node", "give cluster1 a real node, on which pods run; needs root (up)", func(string) error {
+		c.opts.RealNodes = []string{"cluster1"}
+		return nil
+	})
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,266 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/lab"
+)
+
+// pluginImage is the image of an access provider, which has the plugin at pluginPath.
+const (
+	pluginImage = "lab.local/secretreader:v1"
+	pluginPath  = "/bin/secretreader-plugin"
+)
+
+// pluginValues are the values of the chart for the access provider, with the delivery of plugins. The API servers of clusters with real
+// nodes are in the network.
+const pluginValues = `
+multicluster:
+  enabled: true
+  pluginDelivery: %s
+  plugins:
+  - {name: secretreader, image: "` + pluginImage + `", mountPath: /plugins/secretreader}
+  accessProvidersConfig:
+    providers:
+    - name: secretreader
+      execConfig:
+        apiVersion: client.authentication.k8s.io/v1
+        command: /plugins/secretreader` + pluginPath + `
+        provideClusterInfo: true
+  inventories:
+  - {namespace: blue, secretNamespace: default, providers: [secretreader], servers: [10.99.0.0/16], secrets: [spoke1]}
+`
+
+// managerPods is a hub whose manager runs as pods of the chart on a real node, and a cluster with a real node that OCM does not manage.
+type managerPods struct {
+	push
+
+	on spoke
+}
+
+// TestRealManager runs the manager as pods of the chart from the image of `make image`. The manager installs Serving on a cluster with a
+// real node directly, with a plugin for the credential. Each step continues the step before.
+func TestRealManager(t *testing.T) {
+	startRealStory(t)
+	m := newManagerPods(t, ownLab(t, lab.Options{Spokes: 1, RealNodes: []string{"hub", "spoke1"}, Log: os.Stderr}))
+	if !takeSteps(t, []realStep{
+		{"the chart runs two pods from the image, and helm test succeeds", m.installChart},
+		{"init containers bring the plugin into the pods", m.addPlugin("InitContainer")},
+		{"a Service of a user answers after a direct installation", m.installServing},
+		{"an edit arrives after the deletion of the leader, and restarts no pod", m.editWithoutLeader},
+		{"image volumes bring the plugin into the pods", m.addPlugin("ImageVolume")},
+		{"a removal leaves no pod, and no object for which a pod waits", m.removeServing},
+	}) {
+		return
+	}
+	m.replaceByProcess(t)
+}
+
+// newManagerPods gives the hub's node the images of the manager and of the plugin.
+func newManagerPods(t *testing.T, l *lab.Lab) managerPods {
+	t.Helper()
+	f, err := harness.Prepare(l, harness.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := harness.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Hub.ImportArchive(t.Context(), filepath.Join(root, "bin", "knative-addon-image.tar")); err != nil {
+		t.Fatalf("cannot import the image of the manager, which `make image` builds: %v", err)
+	}
+	if err := l.Hub.ImportProgram(t.Context(), pluginImage, pluginPath, l.Bin.Path("secretreader")); err != nil {
+		t.Fatal(err)
+	}
+	m := managerPods{on: connect(t, l.Spokes[0])}
+	m.hub = connect(t, l.Hub)
+	m.team = team{Fleet: f, namespace: "blue", configs: m.hub.dynamic}
+	t.Cleanup(func() {
+		m.on.logPodsOnFailure(t, f)
+		m.logManagersOnFailure(t)
+	})
+	return m
+}
+
+// logManagersOnFailure logs the state and the logs of the manager's pods when the test has failed.
+func (m managerPods) logManagersOnFailure(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	for _, args := range [][]string{
+		{"get", "pods", "--namespace", harness.Namespace, "--output", "yaml"},
+		{"get", "events", "--namespace", harness.Namespace},
+		{"logs", "--namespace", harness.Namespace, "--selector", managerSelector, "--all-containers", "--prefix", "--tail", "60"},
+	} {
+		out, err := m.Command(context.WithoutCancel(t.Context()), "kubectl", args...)
+		t.Logf("kubectl %s (error %v):\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// managerSelector selects the pods of the manager.
+const managerSelector = "app.kubernetes.io/component=manager"
+
+// helm installs or upgrades the chart with arguments.
+func (m managerPods) helm(t *testing.T, args ...string) {
+	t.Helper()
+	root, err := harness.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{
+		"upgrade", "--install", "knative-addon", filepath.Join(root, "charts", "knative-addon"), "--namespace", harness.Namespace, "--create-namespace",
+	}, args...)
+	if _, err := m.Command(t.Context(), "helm", args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installChart installs the chart with its default values.
+func (m managerPods) installChart(t *testing.T) {
+	start := time.Now()
+	m.helm(t)
+	m.awaitManagers(t)
+	t.Logf("two managers were Ready after %s", time.Since(start).Round(100*time.Millisecond))
+	m.awaitOtherLeader(t, "")
+	if _, err := m.Command(t.Context(), "helm", "test", "knative-addon", "--namespace", harness.Namespace); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitManagers waits until the Deployment of the manager has two available pods of its present spec, and no other pod.
+func (m managerPods) awaitManagers(t *testing.T) {
+	t.Helper()
+	eventually(t, "two managers run", 3*time.Minute, func(ctx context.Context) error {
+		d, err := m.hub.kube.AppsV1().Deployments(harness.Namespace).Get(ctx, harness.ManagerAccount, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 2 || s.AvailableReplicas != 2 || s.Replicas != 2 {
+			return fmt.Errorf("the status is %+v", s)
+		}
+		return nil
+	})
+}
+
+// leader returns the holder of the manager's Lease: the name of a pod, and a UUID.
+func (m managerPods) leader(ctx context.Context) (string, error) {
+	lease, err := m.hub.kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, "knative-addon", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+// awaitOtherLeader waits until another manager leads than the former leader.
+func (m managerPods) awaitOtherLeader(t *testing.T, former string) {
+	t.Helper()
+	eventually(t, "a manager leads", time.Minute, func(ctx context.Context) error {
+		leader, err := m.leader(ctx)
+		if err == nil && (leader == "" || leader == former) {
+			err = fmt.Errorf("the leader is %q", leader)
+		}
+		return err
+	})
+}
+
+// addPlugin upgrades the chart with an access provider, whose plugin comes into the pods by the delivery. The following step needs a
+// credential of the plugin: the pods are new.
+func (m managerPods) addPlugin(delivery string) func(t *testing.T) {
+	return func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, fmt.Appendf(nil, pluginValues, delivery), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		m.helm(t, "--values", file)
+		m.awaitManagers(t)
+		t.Logf("two managers with the plugin were Ready after %s", time.Since(start).Round(100*time.Millisecond))
+	}
+}
+
+// installServing registers the cluster by hand, and creates a KnativeServing for the cluster.
+func (m managerPods) installServing(t *testing.T) {
+	if _, err := m.Command(t.Context(), "kubectl", "create", "namespace", m.namespace); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	m.token(t, m.on.Name, m.on.Cluster, m.on.Credential.Token)
+	m.apply(t, api.Serving, m.on.Name, harness.SmallServing("1.23"))
+	m.on.acceptUser(t)
+	m.on.answers(t)
+	t.Logf("the first answer came after %s", time.Since(start).Round(100*time.Millisecond))
+	m.ready(t, api.Serving, m.on.Name)
+	t.Logf("the resource was Ready after %s", time.Since(start).Round(100*time.Millisecond))
+}
+
+// editWithoutLeader deletes the pod that leads, and edits the configuration at once.
+func (m managerPods) editWithoutLeader(t *testing.T) {
+	m.on.keepPods(t, func() {
+		leader, err := m.leader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, _, _ := strings.Cut(leader, "_")
+		start := time.Now()
+		if err := m.hub.kube.CoreV1().Pods(harness.Namespace).Delete(t.Context(), pod, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		patch, err := json.Marshal(map[string]any{"spec": movedConfig()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.resources(api.Serving).Patch(t.Context(), m.on.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		m.on.moved(t)
+		t.Logf("the edit arrived after %s", time.Since(start).Round(100*time.Millisecond))
+		m.awaitOtherLeader(t, leader)
+		m.ready(t, api.Serving, m.on.Name)
+	})
+	m.awaitManagers(t)
+}
+
+// removeServing deletes the KnativeServing.
+func (m managerPods) removeServing(t *testing.T) {
+	start := time.Now()
+	if err := m.resources(api.Serving).Delete(t.Context(), m.on.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone(t, api.Serving, m.on.Name)
+	t.Logf("the removal took %s", time.Since(start).Round(100*time.Millisecond))
+	m.on.checkEnded(t, api.Serving)
+	m.on.awaitRemovedExcept(t, bucketService)
+}
+
+// replaceByProcess ends the pods and runs the manager as a process: the invariants at the end of a story read metrics and log of a process.
+func (m managerPods) replaceByProcess(t *testing.T) {
+	t.Helper()
+	m.helm(t, "--set", "replicaCount=0")
+	eventually(t, "the pods of the manager have ended", time.Minute, func(ctx context.Context) error {
+		pods, err := m.hub.kube.CoreV1().Pods(harness.Namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
+		if err == nil && len(pods.Items) > 0 {
+			err = errors.New("there are pods")
+		}
+		return err
+	})
+	if err := m.RunManager(t.Context(), harness.Manager); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -157,9 +157,10 @@ REST_PROGRAMS := cluster-proxy cluster-proxy-accounts argocd
 test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
 
 .PHONY: test-all
-test-all: ## Run make test and everything else: the other end-to-end tests, the demo, and fuzzing.
+test-all: ## Run make test and everything else: the other end-to-end tests, the demo, stories on real nodes, and fuzzing.
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-rest
+	@$(MAKE) --no-print-directory test-real-short
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-unit
@@ -199,10 +200,18 @@ test-nightly: build ## Run the end-to-end tests of rare faults, which no other t
 quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of real components; about 3 minutes on two cores.
 	cd test/e2e && go test . -count=1 -v -run '^TestQuickstart$$' -timeout 20m
 
+REAL_STORIES ?= ^TestReal
 .PHONY: test-real
 test-real: build ## Run the end-to-end tests on a node that runs pods; needs root and packages of Debian, which the test names.
 	@$(MAKE) --no-print-directory image PLATFORMS=linux/$$(go env GOARCH) IMAGE=$(CHART_IMAGE)
-	cd test/e2e && $(E2E) -v -run '^TestReal' -stories=real
+	cd test/e2e && $(E2E) -v -run '$(REAL_STORIES)' -stories=real
+
+# The last story waits for minutes until Knative's pods have ended.
+.PHONY: test-real-short
+test-real-short: ## Run make test-real without the longest story where this machine can run real nodes; otherwise say in one line what lacks.
+	@cd test/lab && go build -o $(CURDIR)/bin/lab ./cmd/lab
+	@if lack=$$(bin/lab check-node 2>&1); then $(MAKE) --no-print-directory test-real REAL_STORIES='^TestReal(Node|Manager)'; \
+		else echo "make test-real-short runs no test: $${lack#lab: }"; fi
 
 .PHONY: test-browser
 test-browser: releases ## Show the pages of the dashboard in headless Chromium, which Debian's package chromium has.

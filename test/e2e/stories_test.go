@@ -104,8 +104,8 @@ func startNightlyStory(t *testing.T) {
 	startStory(t, nightlyStories)
 }
 
-// startRealStory starts a test that needs a node that runs pods, and therefore root and packages of Debian; only `make test-real` runs
-// such tests. Without root or the packages, the lab fails the test.
+// startRealStory starts a test that needs a node that runs pods, and therefore root and packages of Debian; only `make test-real` and
+// `make test-real-short` run such tests. Without root or the packages, the lab fails the test.
 func startRealStory(t *testing.T) {
 	t.Helper()
 	startStory(t, realStories)
@@ -145,7 +145,7 @@ func checkStoriesFlag() error {
 }
 
 // TestEveryTestIsAStory holds that each test of this package belongs to a tier, so that `make test-all` leaves out the nightly stories,
-// the stories on a real node and the soak test alone. The exceptions need no lab.
+// the long stories on real nodes and the soak test alone. The exceptions need no lab.
 func TestEveryTestIsAStory(t *testing.T) {
 	exceptions := []string{
 		"TestMain", "TestEveryTestIsAStory", "TestTiers", "TestLongStories", "TestEveryLabIsChecked", "TestPermissionUse", "TestPermissionRecord",

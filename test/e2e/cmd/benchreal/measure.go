@@ -28,7 +28,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// figures are what one round has measured.
+// figures holds the results of one round.
 type figures struct {
 	// firstAnswer is the time from the request of the installation to the first answer of a Service of a user.
 	firstAnswer time.Duration

@@ -35,7 +35,7 @@ type pushRest struct {
 	took, cpu time.Duration
 	// rss is the resident set at the end, peak the largest since the start of the manager, in MB.
 	rss, peak float64
-	// requests are those to all clusters. writes are those to the hub, and clusterWrites those to the clusters.
+	// requests counts the requests to all clusters, writes the writes to the hub, and clusterWrites the writes to the clusters.
 	requests, writes, clusterWrites int
 }
 

@@ -24,6 +24,24 @@ func WorkAgentRoleName(c api.Component) string {
 	return api.Prefix[:len(api.Prefix)-1] + ":work:" + string(c)
 }
 
+// ProbeRoleName returns the name of the ClusterRole of ProbeRole.
+func ProbeRoleName(c api.Component) string { return WorkAgentRoleName(c) + ":probe" }
+
+// ProbeRole returns a ClusterRole that lets OCM's work agent apply the CRDs of the component server-side: the agent has this permission
+// before the ClusterRole of WorkAgentRole arrives, with the CRDs. OCM aggregates the ClusterRole into the role of the agent.
+func ProbeRole(c api.Component) map[string]any {
+	return map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+		"metadata": map[string]any{"name": ProbeRoleName(c), "labels": map[string]any{aggregateToWork: "true"}},
+		"rules": []any{map[string]any{
+			"apiGroups": []any{"apiextensions.k8s.io"}, "resources": []any{"customresourcedefinitions"}, "verbs": []any{"patch"},
+		}},
+	}
+}
+
+// aggregateToWork is the label of the ClusterRoles that OCM aggregates into the role of the work agent.
+const aggregateToWork = "open-cluster-management.io/aggregate-to-work"
+
 // roleKey identifies a ClusterRole of WorkAgentRole.
 type roleKey struct {
 	component api.Component

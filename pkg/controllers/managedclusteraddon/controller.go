@@ -191,10 +191,8 @@ func (r *Reconciler) ensureInstallation(ctx context.Context, s *scope, bundle *r
 	if err := r.ensureFoundation(ctx, s, bundle); err != nil {
 		return err
 	}
-	if s.replacedProbe != nil {
-		if err := r.deleteWork(ctx, s.replacedProbe); err != nil {
-			return err
-		}
+	if err := r.deleteReplacedProbe(ctx, s); err != nil {
+		return err
 	}
 	if recorded, err := r.reconcileVerification(ctx, s, bundle); recorded || err != nil {
 		return err

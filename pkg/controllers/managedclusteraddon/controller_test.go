@@ -62,6 +62,14 @@ func TestReconcile(t *testing.T) {
 			reason: "The foundation has the record of the probe.",
 			hub:    delivered(t, 1).with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, deleteProbe, createGate},
 		},
+		"foundation beside its probe, not applied yet": {
+			reason: "The agent applies the CRDs with the permission of the probe.",
+			hub:    unapplied(t, manifestwork.FoundationName(api.Serving)).with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, createGate},
+		},
+		"payload beside a probe, not applied yet": {
+			reason: "The deletion of the probe would slow the agent down.",
+			hub:    unapplied(t, payload().Name).with(probeWork(t, "", map[string]string{})), want: []string{patchStatus, createGate},
+		},
 		"unknown cluster": {
 			reason: "Nothing is written as long as the agent has not answered.",
 			hub:    newHub().with(unanswered), want: []string{patchStatus},

@@ -35,6 +35,7 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/manifests"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
@@ -270,6 +271,7 @@ func probeWork(t *testing.T, hub string, values map[string]string) *workv1.Manif
 	}
 	report("ClusterRole", "", "role", role)
 	report("Deployment", "knative-serving", "activator", values)
+	report("ClusterRole", "", manifests.ProbeRoleName(api.Serving), map[string]string{})
 	return probe
 }
 

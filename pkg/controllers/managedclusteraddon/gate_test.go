@@ -4,6 +4,7 @@ package managedclusteraddon
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,18 @@ func delivered(t *testing.T, available int64) *fakeHub {
 	}}
 	h.addOn.Annotations = map[string]string{api.GrantedConfigsAnnotation: "knativeservings." + api.Group + "/fleet/default"}
 	return h.with(foundation, p)
+}
+
+// unapplied is a delivered hub with a work that the agent has not applied.
+func unapplied(t *testing.T, work string) *fakeHub {
+	t.Helper()
+	h := delivered(t, 1)
+	i := slices.IndexFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == work })
+	if i < 0 {
+		t.Fatalf("no work %q is delivered", work)
+	}
+	h.works[i].Status.Conditions[0].Status = metav1.ConditionFalse
+	return h
 }
 
 // configs are what a work is of.

@@ -5,6 +5,9 @@ package managedclusteraddon
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -130,4 +133,17 @@ func (r *Reconciler) ensureProbe(ctx context.Context, s *scope, bundle *render.B
 		return err
 	}
 	return r.ensureFoundationWork(ctx, s, want)
+}
+
+// deleteReplacedProbe deletes the probe beside a foundation. The agent applies the CRDs of the foundation with the permission of the
+// probe, and checks every object of the probe twice at the deletion: the probe stays until the agent has applied all works.
+func (r *Reconciler) deleteReplacedProbe(ctx context.Context, s *scope) error {
+	isPending := func(w *workv1.ManifestWork) bool {
+		applied, _ := manifestwork.Applied(w)
+		return !applied
+	}
+	if s.replacedProbe == nil || len(s.payloads) == 0 || isPending(s.foundation) || slices.ContainsFunc(s.payloads, isPending) {
+		return nil
+	}
+	return r.deleteWork(ctx, s.replacedProbe)
 }

@@ -22,9 +22,13 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// A probe precedes the foundation: for this work, the agent writes no object and reports who owns the component on the cluster. The
+// A probe precedes the foundation: the agent reports who owns the component on the cluster, and writes no object of the component. The
 // foundation follows when the reports show no owner, and replaces the probe. Until then the probe is in the place of the foundation, and
 // every operation on foundations works with probes.
+//
+// The only object that the agent writes for a probe is a ClusterRole with the agent's permission for CRDs. The ClusterRole of the
+// foundation arrives with the CRDs, and takes effect some 20 ms later: without the probe's ClusterRole the API server would refuse the
+// first CRD, and the agent would apply the whole foundation again.
 //
 // The foundation is a work of its own, because the agent checks the status of each object of a work whenever the work changes. Such a
 // check of the objects of a probe would interfere with the first application of the foundation: both write the status of the work, and the
@@ -67,11 +71,9 @@ func Probe(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) (*workv1.M
 }
 
 func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
-	spec := workv1.ManifestWorkSpec{
-		DeleteOption:    &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan},
-		ManifestConfigs: probeConfigs(),
-	}
-	for _, o := range probedObjects(b) {
+	probed := probedObjects(b)
+	spec := workv1.ManifestWorkSpec{DeleteOption: orphanProbed(probed), ManifestConfigs: probeConfigs(b.Component)}
+	for _, o := range append(probed, manifests.ProbeRole(b.Component)) {
 		raw, err := json.Marshal(o)
 		if err != nil {
 			return spec, fmt.Errorf("cannot encode the objects of a probe for %s: %w", b.Component, err)
@@ -81,8 +83,22 @@ func probeSpec(b *render.Bundle) (workv1.ManifestWorkSpec, error) {
 	return spec, nil
 }
 
-// IsProbe reports whether a foundation is a probe, for which the agent has written no object: a probe belongs to no bundle. The probes of
-// older managers have the name of the foundation.
+// orphanProbed makes the agent own none of the probed objects: the agent neither writes the objects nor deletes the objects with the probe.
+func orphanProbed(probed []map[string]any) *workv1.DeleteOption {
+	rules := make([]workv1.OrphaningRule, 0, len(probed))
+	for _, o := range probed {
+		u := unstructured.Unstructured{Object: o}
+		kind := render.KindOf(u.GroupVersionKind().GroupKind())
+		rules = append(rules, workv1.OrphaningRule{Group: kind.Group, Resource: kind.Resource, Namespace: u.GetNamespace(), Name: u.GetName()})
+	}
+	return &workv1.DeleteOption{
+		PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
+		SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: rules},
+	}
+}
+
+// IsProbe reports whether a foundation is a probe, for which the agent has written no object of the component: a probe belongs to no
+// bundle. The probes of older managers have the name of the foundation.
 func IsProbe(foundation *workv1.ManifestWork) bool {
 	return foundation != nil && foundation.Annotations[api.DigestAnnotation] == ""
 }
@@ -148,7 +164,7 @@ func firstSubjectNamespace(binding render.Object) string {
 	return namespace
 }
 
-func probeConfigs() []workv1.ManifestConfigOption {
+func probeConfigs(c api.Component) []workv1.ManifestConfigOption {
 	key := func(field, name string) string {
 		return ".metadata." + field + "." + strings.ReplaceAll(name, ".", `\.`)
 	}
@@ -170,7 +186,13 @@ func probeConfigs() []workv1.ManifestConfigOption {
 			FeedbackScrapeType: workv1.FeedbackPollType,
 		}
 	}
+	role := resourceIdentifier("rbac.authorization.k8s.io", "clusterroles", "")
+	role.Name = manifests.ProbeRoleName(c)
 	out := []workv1.ManifestConfigOption{
+		{
+			ResourceIdentifier: role, UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate},
+			FeedbackScrapeType: workv1.FeedbackPollType,
+		},
 		read("rbac.authorization.k8s.io", "clusterroles", rules), read("rbac.authorization.k8s.io", "clusterrolebindings", bound),
 	}
 	for _, k := range kindsWhere(func(k render.Kind) bool { return k.Feedback == render.WorkloadFeedback }) {
@@ -229,8 +251,9 @@ func FoundBy(probe *workv1.ManifestWork) Found {
 		return Found{Waiting: awaited}
 	}
 	var f Found
+	role := manifests.ProbeRoleName(api.Component(probe.Labels[api.FoundationLabel]))
 	for _, m := range reported {
-		if isMissing(m) {
+		if isMissing(m) || m.ResourceMeta.Kind == "ClusterRole" && m.ResourceMeta.Name == role {
 			continue
 		}
 		if c := apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable); c == nil || c.Status != metav1.ConditionTrue {

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/manifests"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/workload"
 )
@@ -55,21 +57,10 @@ func TestProbe(t *testing.T) {
 			t.Fatal(err)
 		}
 		names = append(names, o.Kind+" "+o.Name)
-		i := -1
-		for n, c := range w.Spec.ManifestConfigs {
-			kinds := map[string]string{
-				"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Deployment": "deployments", "StatefulSet": "statefulsets",
-				"Namespace": "namespaces", "CustomResourceDefinition": "customresourcedefinitions",
-			}
-			if c.ResourceIdentifier.Resource == kinds[o.Kind] {
-				i = n
-			}
-		}
-		if i < 0 || w.Spec.ManifestConfigs[i].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly || len(w.Spec.ManifestConfigs[i].FeedbackRules) == 0 {
-			t.Errorf("the agent would write %s %s, or not report on it", o.Kind, o.Name)
-		}
-		if o.Kind == "ClusterRoleBinding" && !strings.Contains(string(m.Raw), `"roleRef":{`) {
-			t.Error("the API server refuses the dry run of a binding without a role")
+		if o.Name == manifests.ProbeRoleName("knative-serving") {
+			testProbeRole(t, w, m)
+		} else {
+			testProbed(t, w, m, o.Kind)
 		}
 	}
 	want := []string{
@@ -77,12 +68,61 @@ func TestProbe(t *testing.T) {
 		"ClusterRoleBinding knative-serving-controller-admin",
 		"Deployment activator", "StatefulSet rabbit",
 		"Namespace " + ns, "CustomResourceDefinition services.serving.knative.dev",
+		"ClusterRole knative.open-cluster-management.io:work:knative-serving:probe",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := w.Spec.DeleteOption.PropagationPolicy; got != workv1.DeletePropagationPolicyTypeOrphan {
-		t.Errorf("it would own what it looks at: %s", got)
+	rule := func(group, resource, namespace, name string) workv1.OrphaningRule {
+		return workv1.OrphaningRule{Group: group, Resource: resource, Namespace: namespace, Name: name}
+	}
+	const rbac = "rbac.authorization.k8s.io"
+	orphaned := &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{
+		rule(rbac, "clusterroles", "", "knative.open-cluster-management.io:work:knative-serving"),
+		rule(rbac, "clusterroles", "", "knative-serving-admin"), rule(rbac, "clusterrolebindings", "", "knative-serving-controller-admin"),
+		rule("apps", "deployments", ns, "activator"), rule("apps", "statefulsets", ns, "rabbit"), rule("", "namespaces", "", ns),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", "", "services.serving.knative.dev"),
+	}}
+	if diff := cmp.Diff(orphaned, w.Spec.DeleteOption.SelectivelyOrphan); diff != "" {
+		t.Errorf("the agent owns all objects but these (-want +got):\n%s", diff)
+	}
+}
+
+// testProbed holds that the agent only reads an object of the probe, and reports values of the object.
+func testProbed(t *testing.T, probe *workv1.ManifestWork, m workv1.Manifest, kind string) {
+	t.Helper()
+	resource := map[string]string{
+		"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Deployment": "deployments", "StatefulSet": "statefulsets",
+		"Namespace": "namespaces", "CustomResourceDefinition": "customresourcedefinitions",
+	}[kind]
+	i := slices.IndexFunc(probe.Spec.ManifestConfigs, func(c workv1.ManifestConfigOption) bool {
+		return c.ResourceIdentifier.Resource == resource && c.ResourceIdentifier.Name == "*"
+	})
+	if i < 0 || probe.Spec.ManifestConfigs[i].UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly || len(probe.Spec.ManifestConfigs[i].FeedbackRules) == 0 {
+		t.Errorf("the agent would write %s, or not report on the object", m.Raw)
+	}
+	if kind == "ClusterRoleBinding" && !strings.Contains(string(m.Raw), `"roleRef":{`) {
+		t.Error("the API server refuses the dry run of a binding without a role")
+	}
+}
+
+// testProbeRole holds that the agent writes the role of the probe, and that the role gives no permission but the one for CRDs.
+func testProbeRole(t *testing.T, probe *workv1.ManifestWork, m workv1.Manifest) {
+	t.Helper()
+	var role rbacv1.ClusterRole
+	if err := json.Unmarshal(m.Raw, &role); err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"patch"}}}
+	if diff := cmp.Diff(want, role.Rules); diff != "" || role.Labels["open-cluster-management.io/aggregate-to-work"] != "true" {
+		t.Errorf("labels %v, rules (-want +got):\n%s", role.Labels, diff)
+	}
+	// The agent uses the first entry with a strategy that matches.
+	first := slices.IndexFunc(probe.Spec.ManifestConfigs, func(c workv1.ManifestConfigOption) bool {
+		return c.ResourceIdentifier.Resource == "clusterroles" && (c.ResourceIdentifier.Name == role.Name || c.ResourceIdentifier.Name == "*")
+	})
+	if first < 0 || probe.Spec.ManifestConfigs[first].UpdateStrategy.Type != workv1.UpdateStrategyTypeUpdate {
+		t.Errorf("the agent does not write %s", role.Name)
 	}
 }
 
@@ -131,8 +171,11 @@ func TestProbeReadsNamespace(t *testing.T) {
 func fedBack(t *testing.T, resource string, object any) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	i := slices.IndexFunc(probeConfigs(), func(c workv1.ManifestConfigOption) bool { return c.ResourceIdentifier.Resource == resource })
-	for _, p := range probeConfigs()[i].FeedbackRules[0].JsonPaths {
+	configs := probeConfigs("knative-serving")
+	i := slices.IndexFunc(configs, func(c workv1.ManifestConfigOption) bool {
+		return c.ResourceIdentifier.Resource == resource && c.ResourceIdentifier.Name == "*"
+	})
+	for _, p := range configs[i].FeedbackRules[0].JsonPaths {
 		path := jsonpath.New(p.Name).AllowMissingKeys(true)
 		if err := path.Parse("{" + p.Path + "}"); err != nil {
 			t.Fatal(err)
@@ -181,6 +224,10 @@ func reported(t *testing.T, values ...map[string]string) *workv1.ManifestWork {
 		}
 		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, m)
 	}
+	w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, workv1.ManifestCondition{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ClusterRole", Name: manifests.ProbeRoleName("knative-serving")},
+		Conditions:   []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue}},
+	})
 	return w
 }
 

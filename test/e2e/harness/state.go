@@ -13,6 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
 // Progress is how far an add-on has come on a cluster.
@@ -41,7 +42,9 @@ func (f *Fleet) Progress(ctx context.Context, component api.Component, cluster s
 		return Progress{}, err
 	}
 	for i := range works {
-		p.add(&works[i])
+		if works[i].Name != manifestwork.ProbeName(component) {
+			p.add(&works[i])
+		}
 	}
 	return p, nil
 }
@@ -51,7 +54,8 @@ func Payloads(component api.Component) string {
 	return addonv1beta1.AddonLabelKey + "=" + component.AddOnName() + ",!" + api.FoundationLabel
 }
 
-// ComponentWorks are the works of a component on a cluster: its foundation, its gate and its payload.
+// ComponentWorks are the works of a component on a cluster: its foundation, its gate, its payload, and its probe until the other works are
+// applied.
 func (f *Fleet) ComponentWorks(ctx context.Context, component api.Component, cluster string) ([]workv1.ManifestWork, error) {
 	var out []workv1.ManifestWork
 	for _, selector := range []string{api.FoundationLabel + "=" + string(component), Payloads(component)} {

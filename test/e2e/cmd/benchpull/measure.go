@@ -104,8 +104,8 @@ func (b *bench) installBare(ctx context.Context) (took time.Duration, objects in
 	}
 	bare := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: b.bare.Name, Name: "bare"}}
 	for _, w := range works {
-		if w.Name == manifestwork.GateName(api.Serving) {
-			continue // which is about rollouts
+		if w.Name == manifestwork.GateName(api.Serving) || w.Name == manifestwork.ProbeName(api.Serving) {
+			continue // a bare ManifestWork has neither rollouts nor a search for other installations
 		}
 		bare.Spec.Workload.Manifests = append(bare.Spec.Workload.Manifests, w.Spec.Workload.Manifests...)
 		bare.Spec.ManifestConfigs = append(bare.Spec.ManifestConfigs, w.Spec.ManifestConfigs...)

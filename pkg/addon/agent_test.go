@@ -138,7 +138,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 				return resolve.Result{Target: &resolve.Target{}, Reason: api.ReasonManagedClusterUnavailable}, nil
 			},
 		},
-		"no foundation": {bundles: testBundle, want: "to be created"},
+		"no foundation": {bundles: testBundle, want: "before the probe reports whether"},
 		"foundation of another bundle": {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { w.Annotations[api.DigestAnnotation] = "d1" }), want: "to be updated to version 1.23.0",
 		},

@@ -126,13 +126,15 @@ func DetermineDelivery(in DeliveryInput) DeliveryDecision {
 func awaitedFoundation(in DeliveryInput) string {
 	name := manifestwork.FoundationName(in.Component)
 	switch {
-	case in.Foundation == nil:
-		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
-	case in.Foundation.DeletionTimestamp != nil:
+	case in.Foundation != nil && in.Foundation.DeletionTimestamp != nil:
 		return fmt.Sprintf("waiting for ManifestWork %q of an earlier installation to be removed", name)
-	case manifestwork.IsProbe(in.Foundation) && !in.Ownership.Clear:
+	case in.Foundation != nil && !manifestwork.IsProbe(in.Foundation):
+	case in.Ownership.Clear:
+		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
+	default:
 		return fmt.Sprintf("nothing is delivered before the probe reports whether the cluster has %s", in.Component)
-	case in.Foundation.Annotations[api.DigestAnnotation] != in.Bundle.FoundationDigest:
+	}
+	if in.Foundation.Annotations[api.DigestAnnotation] != in.Bundle.FoundationDigest {
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, in.Bundle.Version)
 	}
 	if applied, why := manifestwork.Applied(in.Foundation); !applied {

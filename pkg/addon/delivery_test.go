@@ -92,7 +92,7 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"nothing is written yet": {
 			reason: "The probe comes first.", change: func(in *DeliveryInput) { in.Ownership, in.Foundation = Ownership{}, nil },
-			want: DeliveryDecision{Probing, "", "waiting for " + foundationWork + ", to be created"},
+			want: DeliveryDecision{Probing, "", "nothing is delivered before the probe reports whether the cluster has knative-serving"},
 		},
 		"the probe has not reported": {
 			reason: "Nobody knows the owner.",
@@ -104,7 +104,7 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"the probe has reported a free cluster": {
 			reason: "The foundation replaces the probe.", change: func(in *DeliveryInput) { delete(in.Foundation.Annotations, api.DigestAnnotation) },
-			want: DeliveryDecision{AwaitingFoundation, "", "waiting for " + foundationWork + ", to be updated to version 1.23.0"},
+			want: DeliveryDecision{AwaitingFoundation, "", "waiting for " + foundationWork + ", to be created"},
 		},
 		"the foundation does not exist": {
 			reason: "The payload needs the CRDs.", change: func(in *DeliveryInput) { in.Foundation = nil },

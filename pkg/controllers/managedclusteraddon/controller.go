@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
@@ -65,8 +67,12 @@ type Reconciler struct {
 	messages reconciler.WriteLimiter
 }
 
-// pendingRetry is the time until the next pass while a bundle is being rendered.
-const pendingRetry = time.Second
+const (
+	// pendingRetry is the time until the next pass while a bundle is being rendered.
+	pendingRetry = time.Second
+	// firstWritesWait is the time that a new add-on waits for the first writes of OCM and addon-framework.
+	firstWritesWait = 10 * time.Second
+)
 
 // Reconcile takes the next step of the delivery or removal of one add-on.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -101,9 +107,29 @@ func (r *Reconciler) reconcileAddOn(ctx context.Context, s *scope) (reconcile.Re
 		return r.removeInstallation(ctx, s)
 	case s.inheritsConfigs():
 		return reconcile.Result{}, r.inheritConfigs(ctx, s)
-	default:
-		return r.recordAndDeliver(ctx, s)
 	}
+	if wait := r.awaitFirstWrites(s); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	return r.recordAndDeliver(ctx, s)
+}
+
+// awaitFirstWrites returns the time that a new add-on still waits for the first writes of OCM and addon-framework; 0 when the wait is over.
+// Both write a new add-on ten times within 0.3 s, and each write of the manager in between would conflict with one of these writes. The
+// conditions that end the wait start the next pass.
+func (r *Reconciler) awaitFirstWrites(s *scope) time.Duration {
+	has := func(condition string) bool {
+		return apimeta.FindStatusCondition(s.addon.Status.Conditions, condition) != nil
+	}
+	isWritten := has(addonv1beta1.ManagedClusterAddOnRegistrationApplied) && has(addonv1beta1.ManagedClusterAddOnConditionConfigured)
+	if isWritten || s.cluster == nil || s.foundation != nil || len(s.payloads) > 0 {
+		return 0
+	}
+	wait := s.addon.CreationTimestamp.Add(firstWritesWait).Sub(r.Clock.Now())
+	if wait > firstWritesWait { // the clock of the manager is behind the clock of the hub
+		return 0
+	}
+	return max(wait, 0)
 }
 
 // recordAndDeliver records the facts of the hub on the add-on, and then delivers by the record.

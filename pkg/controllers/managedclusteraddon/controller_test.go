@@ -5,9 +5,11 @@ package managedclusteraddon
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -145,5 +147,47 @@ func TestLoggedRevision(t *testing.T) {
 	}
 	if want := `"cluster"="cluster1" "component"="knative-serving" "revision"="h1" "result"="done"`; !strings.Contains(h.logged, want) {
 		t.Errorf("%q is not in log line %q", want, h.logged)
+	}
+}
+
+// TestAwaitFirstWrites holds that the manager writes no new add-on before OCM and addon-framework have written the add-on, and that no
+// add-on waits for writes that never come.
+func TestAwaitFirstWrites(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	written := func(conditions ...string) func(*scope) {
+		return func(s *scope) {
+			for _, c := range conditions {
+				s.addon.Status.Conditions = append(s.addon.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse})
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		age    time.Duration
+		change func(*scope)
+		want   time.Duration
+	}{
+		"new":        {reason: "OCM and addon-framework write the add-on.", age: 2 * time.Second, want: 8 * time.Second},
+		"old":        {reason: "The writes may never come.", age: 11 * time.Second},
+		"registered": {reason: "OCM has not written yet.", age: time.Second, change: written("RegistrationApplied"), want: 9 * time.Second},
+		"configured": {reason: "addon-framework has not written yet.", age: time.Second, change: written("Configured"), want: 9 * time.Second},
+		"both":       {reason: "The first writes are over.", age: time.Second, change: written("Configured", "RegistrationApplied")},
+
+		"from the future":   {reason: "The clocks differ.", age: -time.Hour},
+		"without a cluster": {reason: "addon-framework registers no add-on there.", age: time.Second, change: func(s *scope) { s.cluster = nil }},
+		"with a foundation": {reason: "The add-on replaces another add-on.", age: time.Second, change: func(s *scope) { s.foundation = foundationWork() }},
+		"with a payload":    {reason: "The add-on replaces another add-on.", age: time.Second, change: func(s *scope) { s.payloads = []*workv1.ManifestWork{payload()} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{cluster: newHub().cluster, addon: newHub().addOn}
+			s.addon.CreationTimestamp = metav1.NewTime(now.Add(-tc.age))
+			if tc.change != nil {
+				tc.change(s)
+			}
+			r := &Reconciler{Clock: testclock.NewFakePassiveClock(now)}
+			if got := r.awaitFirstWrites(s); got != tc.want {
+				t.Errorf("%s got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
 	}
 }

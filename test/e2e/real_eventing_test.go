@@ -80,29 +80,36 @@ func eventKinds() map[schema.GroupVersionResource]string {
 	}
 }
 
-// deliverEvents installs Eventing, and counts the events that reach a pod: every event that the story sends to a broker, none of another
-// type through the broker, and the events of a PingSource.
+// deliverEvents enables Eventing, and checks that events arrive.
 func (r *realStory) deliverEvents(t *testing.T) {
 	start := time.Now()
 	enabled(t, r.Fleet, []api.Component{api.Eventing}, r.on.Cluster)
 	t.Logf("Eventing was Available after %s", time.Since(start).Round(100*time.Millisecond))
+	r.on.deliverEvents(t)
+}
+
+// deliverEvents counts the events that reach a pod: every event that the story sends to a broker, none of another type through the broker,
+// and the events of a PingSource.
+func (s spoke) deliverEvents(t *testing.T) {
+	t.Helper()
+	start := time.Now()
 	for _, manifest := range []string{sinkManifest, eventManifest} {
 		eventually(t, "the cluster accepts the objects of the user", time.Minute, func(ctx context.Context) error {
-			return r.on.Apply(ctx, []byte(manifest))
+			return s.Apply(ctx, []byte(manifest))
 		})
 	}
-	broker := r.on.awaitEventKinds(t)
+	broker := s.awaitEventKinds(t)
 	t.Logf("broker, Trigger and PingSource were Ready after %s", time.Since(start).Round(100*time.Millisecond))
 
 	var want []string
 	for i := range sentEvents {
 		id := fmt.Sprintf("event-%d", i)
-		r.on.sendEvent(t, broker, sentType, id)
-		r.on.sendEvent(t, broker, "test.other", id)
+		s.sendEvent(t, broker, sentType, id)
+		s.sendEvent(t, broker, "test.other", id)
 		want = append(want, sentType+" "+id)
 	}
 	eventually(t, "all events have arrived", time.Minute, func(ctx context.Context) error {
-		events, err := r.on.receivedEvents(ctx)
+		events, err := s.receivedEvents(ctx)
 		if err != nil {
 			return err
 		}
@@ -113,7 +120,7 @@ func (r *realStory) deliverEvents(t *testing.T) {
 		}
 		return nil
 	})
-	events, err := r.on.receivedEvents(t.Context())
+	events, err := s.receivedEvents(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

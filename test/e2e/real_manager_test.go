@@ -53,18 +53,19 @@ type managerPods struct {
 	on spoke
 }
 
-// TestRealManager runs the manager as pods of the chart from the image of `make image`. The manager installs Serving on a cluster with a
+// TestRealManager runs the manager as pods of the chart from the image of `make image`. The manager installs Knative on a cluster with a
 // real node directly, with a plugin for the credential. Each step continues the step before.
 func TestRealManager(t *testing.T) {
 	startRealStory(t)
-	m := newManagerPods(t, ownLab(t, lab.Options{Spokes: 1, RealNodes: []string{"hub", "spoke1"}, Log: os.Stderr}))
+	m := newManagerPods(t, ownLab(t, lab.Options{Spokes: 1, RealNodes: []string{"hub", "spoke1"}, RealEventing: true, Log: os.Stderr}))
 	if !takeSteps(t, []realStep{
 		{"the chart runs two pods from the image, and helm test succeeds", m.installChart},
 		{"init containers bring the plugin into the pods", m.addPlugin("InitContainer")},
 		{"a Service of a user answers after a direct installation", m.installServing},
 		{"an edit arrives after the deletion of the leader, and restarts no pod", m.editWithoutLeader},
 		{"image volumes bring the plugin into the pods", m.addPlugin("ImageVolume")},
-		{"a removal leaves no pod, and no object for which a pod waits", m.removeServing},
+		{"events reach a pod through a broker and from a PingSource", m.deliverEvents},
+		{"a removal leaves no pod, and no object for which a pod waits", m.removeBoth},
 	}) {
 		return
 	}
@@ -237,15 +238,28 @@ func (m managerPods) editWithoutLeader(t *testing.T) {
 	m.awaitManagers(t)
 }
 
-// removeServing deletes the KnativeServing.
-func (m managerPods) removeServing(t *testing.T) {
+// deliverEvents creates a KnativeEventing for the cluster, and checks that events arrive.
+func (m managerPods) deliverEvents(t *testing.T) {
 	start := time.Now()
-	if err := m.resources(api.Serving).Delete(t.Context(), m.on.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	m.apply(t, api.Eventing, m.on.Name, map[string]any{"version": "1.23"})
+	m.ready(t, api.Eventing, m.on.Name)
+	t.Logf("the resource was Ready after %s", time.Since(start).Round(100*time.Millisecond))
+	m.on.deliverEvents(t)
+}
+
+// removeBoth deletes the KnativeServing and the KnativeEventing.
+func (m managerPods) removeBoth(t *testing.T) {
+	start := time.Now()
+	for _, component := range api.Components() {
+		if err := m.resources(component).Delete(t.Context(), m.on.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	m.gone(t, api.Serving, m.on.Name)
-	t.Logf("the removal took %s", time.Since(start).Round(100*time.Millisecond))
-	m.on.checkEnded(t, api.Serving)
+	for _, component := range api.Components() {
+		m.gone(t, component, m.on.Name)
+		t.Logf("the removal of %s took %s", component, time.Since(start).Round(100*time.Millisecond))
+		m.on.checkEnded(t, component)
+	}
 	m.on.awaitRemovedExcept(t, bucketService)
 }
 

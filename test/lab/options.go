@@ -31,7 +31,7 @@ type Options struct {
 	// programs of Knative Serving are real. Pods on a real node reach the API servers of clusters with real nodes. A real node needs root
 	// and packages of Debian: see realnode.CheckMachine.
 	RealNodes []string
-	// RealEventing gives the nodes the programs of Knative Eventing too.
+	// RealEventing gives the nodes, except the node of the hub, the programs of Knative Eventing too.
 	RealEventing bool
 	// ClusterProxy runs the add-ons cluster-proxy and managed-serviceaccount on the hub and on the managed clusters, with the gates for
 	// ClusterProfiles on. A program outside of pods reaches cluster-proxy's Service UserServer through Lab.HubServicesProxy. The plugin is

@@ -84,7 +84,7 @@ func (l *Lab) claimNode(ctx context.Context, c *Cluster) error {
 	}
 	c.node, err = realnode.New(ctx, realnode.Options{
 		Slot: c.slot, Cluster: c.Name, Directory: c.path("node"), Procs: l.procs, Program: l.Bin.Path,
-		Serving: c != l.Hub, Eventing: l.opts.RealEventing,
+		Serving: c != l.Hub, Eventing: c != l.Hub && l.opts.RealEventing,
 	})
 	return err
 }

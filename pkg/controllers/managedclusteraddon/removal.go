@@ -153,13 +153,13 @@ func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Re
 		}
 		log.FromContext(ctx).V(1).Info("removing payload", "work", p.Name, "step", removal.Step, "why", removal.Why)
 		switch removal.Step {
-		case manifestwork.StopWorkloads, manifestwork.Reclaim:
+		case manifestwork.StopWorkloads, manifestwork.Reclaim, manifestwork.StopApplying:
 			_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
 		case manifestwork.RetryReclaim:
 			result.RequeueAfter, err = r.retryReclaim(ctx, s.addon, p)
 		case manifestwork.Delete:
 			err = r.deleteWork(ctx, p)
-		case manifestwork.AwaitStop, manifestwork.AwaitReclaim, manifestwork.AwaitDelete:
+		case manifestwork.AwaitStop, manifestwork.AwaitReclaim, manifestwork.AwaitStopApplying, manifestwork.AwaitDelete:
 			// The next event of the work starts the next step.
 		}
 		if err != nil && !apierrors.IsNotFound(err) {

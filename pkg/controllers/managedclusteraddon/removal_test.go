@@ -61,6 +61,14 @@ func TestReconcileRemoval(t *testing.T) {
 			reason: "The CRDs and the agent's permissions outlive what needs them.",
 			hub:    newHub().allowed().with(payload(), foundationWork()), want: []string{patchStatus, deletePayload},
 		},
+		"removal of a payload that the agent applies": {
+			reason: "A pass of the agent that is under way would create deleted objects again.",
+			hub:    newHub().allowed().with(reclaimedPayload(t), foundationWork()), want: []string{patchStatus, updatePayload},
+		},
+		"removal of a payload that the agent only reads": {
+			reason: "No pass of the agent writes objects.",
+			hub:    newHub().allowed().with(readOnlyPayload(t), foundationWork()), want: []string{patchStatus, deletePayload},
+		},
 		"removal waits for a cluster out of reach": {
 			reason: "The work is deleted, and its finalizer waits for the agent; the add-on is not released.",
 			hub:    newHub().allowed().unreachable().with(payload(), foundationWork()), want: []string{patchStatus, deletePayload},
@@ -199,6 +207,39 @@ func TestReconcileRemoval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reclaimedPayload returns a payload whose objects the agent has applied as their owner, without a workload.
+func reclaimedPayload(t *testing.T) *workv1.ManifestWork {
+	t.Helper()
+	w := payload()
+	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"knative-serving","name":"config-network"}}`),
+	}}}
+	w.Status.Conditions = []metav1.Condition{
+		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: workv1.WorkAvailable, Status: metav1.ConditionTrue},
+	}
+	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Resource: "configmaps", Namespace: "knative-serving", Name: "config-network"},
+	}}
+	return takeRemovalStep(t, w, manifestwork.Reclaim)
+}
+
+// readOnlyPayload returns a payload whose objects the agent only reads.
+func readOnlyPayload(t *testing.T) *workv1.ManifestWork {
+	t.Helper()
+	return takeRemovalStep(t, reclaimedPayload(t), manifestwork.StopApplying)
+}
+
+// takeRemovalStep returns the payload that a step of a removal writes.
+func takeRemovalStep(t *testing.T, w *workv1.ManifestWork, want manifestwork.RemovalStep) *workv1.ManifestWork {
+	t.Helper()
+	r, err := manifestwork.NextRemoval(w)
+	if err != nil || r.Step != want {
+		t.Fatalf("step is %s (%s), want %s, error %v", r.Step, r.Why, want, err)
+	}
+	return r.Payload
 }
 
 // TestAwaitDeletionPolicy holds that policy Delete stops no removal that has begun: half of an installation blocks the cluster.

@@ -33,16 +33,18 @@ func Orphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	delete(out.Annotations, api.HandoverAnnotation) // no hub takes the work over
 	out.OwnerReferences = nil
 	dropCompleteRules(out)
+	dropReadOnly(out)
 	out.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
 	return out
 }
 
-// notOrphaned returns the work with ownership of all objects. A former add-on may have orphaned the work, and an older manager
-// may have written rules for Complete.
+// notOrphaned returns the work with ownership of all objects, which the agent writes. A former add-on may have orphaned the work, and an
+// older manager may have written rules for Complete.
 func notOrphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	out := w.DeepCopy()
 	delete(out.Annotations, api.OrphanedAnnotation)
 	dropCompleteRules(out)
+	dropReadOnly(out)
 	out.Spec.DeleteOption = nil
 	return out
 }

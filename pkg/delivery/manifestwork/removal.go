@@ -20,8 +20,8 @@ import (
 
 // Knative makes its Namespace the only owner of its webhook configurations, and the work agent deletes only owned objects:
 // a plain deletion of the payload leaves the configurations behind, with failurePolicy Fail and without a webhook to
-// answer. Therefore the workloads stop first; then the agent applies again and becomes an owner again; then the work is
-// deleted. All workloads stop, not only the webhooks, because the agent deletes all objects of a work at once: a controller
+// answer. Therefore the workloads stop first; then the agent applies again and becomes an owner again; then the agent stops
+// applying (readonly.go), and the work is deleted. All workloads stop, not only the webhooks, because the agent deletes all objects of a work at once: a controller
 // without its permissions cannot release its Leases, and the next installation would wait for each Lease to expire. The spec
 // and the status of a payload show its step at any time, without any other state.
 
@@ -39,6 +39,10 @@ const (
 	AwaitReclaim RemovalStep = "AwaitReclaim"
 	// RetryReclaim means to make the agent apply again: another writer took the ownership after the agent had applied.
 	RetryReclaim RemovalStep = "RetryReclaim"
+	// StopApplying means to write Removal.Payload, whose objects the agent only reads.
+	StopApplying RemovalStep = "StopApplying"
+	// AwaitStopApplying means to wait until the agent reports that the agent has read the objects.
+	AwaitStopApplying RemovalStep = "AwaitStopApplying"
 	// Delete means to delete the work.
 	Delete RemovalStep = "Delete"
 	// AwaitDelete means to wait until the agent has removed all objects.
@@ -67,14 +71,15 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 		return Removal{}, err
 	}
 	carried, mayComplete := carriedWorkloads(payload, objects), hasCompleteRules(payload)
-	webhooks, running := webhooksAmong(carried), runningWorkloads(payload, carried)
+	webhooks, running, readOnly := webhooksAmong(carried), runningWorkloads(payload, carried), isReadOnly(payload)
 	switch {
 	case len(webhooks) > 0 && mayComplete, slices.ContainsFunc(carried, carriedWorkload.mayRun):
 		changed, err := withWorkloadsStopped(payload, carried)
 		return Removal{Step: StopWorkloads, Why: "the workloads of Knative are being stopped", Payload: changed}, err
-	case len(running) > 0:
+	case len(running) > 0 && !readOnly:
 		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(running)}, nil
-	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete:
+	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete,
+		readOnly && (len(running) > 0 || len(unownedConfigurations(payload)) > 0):
 		changed, err := payloadForReclaim(payload, objects, webhooks)
 		return Removal{Step: Reclaim, Why: "the work agent takes the webhook configurations back", Payload: changed}, err
 	}
@@ -294,26 +299,36 @@ func isWebhookConfiguration(resource string) bool {
 	return resource == "mutatingwebhookconfigurations" || resource == "validatingwebhookconfigurations"
 }
 
-// determineReclaim determines the step after a reclaim: Delete when the agent owns, and thus deletes, every existing
-// webhook configuration.
+// determineReclaim determines the step after a reclaim: the agent stops applying when the agent owns, and thus deletes, every
+// existing webhook configuration.
 func determineReclaim(payload *workv1.ManifestWork) Removal {
-	if !observedBy(payload, workv1.WorkApplied) || !observedBy(payload, workv1.WorkAvailable) {
+	observed, readOnly := observedBy(payload, workv1.WorkApplied) && observedBy(payload, workv1.WorkAvailable), isReadOnly(payload)
+	switch unowned := unownedConfigurations(payload); {
+	case !observed && readOnly:
+		return Removal{Step: AwaitStopApplying, Why: "waiting for the work agent to report that no pass applies the payload any more"}
+	case !observed:
 		return Removal{Step: AwaitReclaim, Why: "waiting for the work agent to apply the payload again and to report"}
+	case len(unowned) > 0:
+		return Removal{Step: RetryReclaim, Why: "the work agent does not own yet: " + strings.Join(unowned, ", ")}
+	case !readOnly && len(readOnlyEntries(payload)) > 0:
+		return Removal{Step: StopApplying, Why: "the work agent stops applying the payload", Payload: readOnlyPayload(payload)}
 	}
-	var lost []string
+	return Removal{Step: Delete, Why: "everything can be removed"}
+}
+
+// unownedConfigurations lists the existing webhook configurations that the agent does not own, sorted.
+func unownedConfigurations(payload *workv1.ManifestWork) []string {
+	var out []string
 	for _, m := range payload.Status.ResourceStatus.Manifests {
 		if !isWebhookConfiguration(m.ResourceMeta.Resource) || isMissing(m) {
 			continue
 		}
 		if !slices.ContainsFunc(m.StatusFeedbacks.Values, func(v workv1.FeedbackValue) bool { return v.Name == ownerValue }) {
-			lost = append(lost, m.ResourceMeta.Name)
+			out = append(out, m.ResourceMeta.Name)
 		}
 	}
-	if len(lost) == 0 {
-		return Removal{Step: Delete, Why: "everything can be removed"}
-	}
-	slices.Sort(lost)
-	return Removal{Step: RetryReclaim, Why: "the work agent does not own yet: " + strings.Join(lost, ", ")}
+	slices.Sort(out)
+	return out
 }
 
 // observedBy reports whether the condition is of the latest generation, with any status: a removal also removes a payload

@@ -63,6 +63,21 @@ func next(t *testing.T, w *workv1.ManifestWork) Removal {
 	return r
 }
 
+// stopApplying takes a payload to the next generation, whose objects the agent only reads, and reports with the former status.
+func stopApplying(t *testing.T, w *workv1.ManifestWork) *workv1.ManifestWork {
+	t.Helper()
+	r := next(t, w)
+	if r.Step != StopApplying {
+		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, StopApplying)
+	}
+	out := r.Payload
+	out.Generation++
+	for i := range out.Status.Conditions {
+		out.Status.Conditions[i].ObservedGeneration = out.Generation
+	}
+	return out
+}
+
 // report is the agent's status of the present generation.
 func report(w *workv1.ManifestWork, manifests ...workv1.ManifestCondition) {
 	w.Status.Conditions = []metav1.Condition{
@@ -161,10 +176,11 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("the agent does not own the configuration, but step is %s (%s)", r.Step, r.Why)
 	}
 	report(w, configurationStatus(false, gone), stoppedStatus("controller"))
-	if r := next(t, w); r.Step != Delete {
+	if r := next(t, w); r.Step != StopApplying {
 		t.Errorf("nobody needs to own a configuration that is gone, but step is %s (%s)", r.Step, r.Why)
 	}
 	report(w, configurationStatus(true), stoppedStatus("controller"))
+	w = stopApplying(t, w)
 	if r := next(t, w); r.Step != Delete {
 		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 	}
@@ -200,7 +216,7 @@ func TestRemovalShortcuts(t *testing.T) {
 		}
 		w = r.Payload
 		report(w, stoppedStatus("controller"))
-		if r := next(t, w); r.Step != Delete {
+		if r := next(t, stopApplying(t, w)); r.Step != Delete {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
 	})
@@ -209,7 +225,7 @@ func TestRemovalShortcuts(t *testing.T) {
 		w = next(t, w).Payload
 		report(w, configurationStatus(true))
 		w.Status.Conditions[0].Status = metav1.ConditionFalse
-		if r := next(t, w); r.Step != Delete {
+		if r := next(t, stopApplying(t, w)); r.Step != Delete {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
 	})
@@ -245,7 +261,7 @@ func TestRemovalOfOlderManager(t *testing.T) {
 		t.Fatalf("step is %s (%s), want %s", r.Step, r.Why, StopWorkloads)
 	}
 	report(r.Payload, configurationStatus(true), stoppedStatus("controller"))
-	if r := next(t, r.Payload); r.Step != Delete {
+	if r := next(t, stopApplying(t, r.Payload)); r.Step != Delete {
 		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 	}
 }
@@ -271,7 +287,7 @@ func TestRemovalOfGivenUp(t *testing.T) {
 			t.Errorf("it is still given up: %v", r.Payload)
 		}
 		report(r.Payload, configurationStatus(true))
-		if r := next(t, r.Payload); r.Step != Delete {
+		if r := next(t, stopApplying(t, r.Payload)); r.Step != Delete {
 			t.Errorf("step is %s (%s), want %s", r.Step, r.Why, Delete)
 		}
 	})

@@ -206,6 +206,10 @@ test-real: build ## Run the end-to-end tests on a node that runs pods; needs roo
 	@$(MAKE) --no-print-directory image PLATFORMS=linux/$$(go env GOARCH) IMAGE=$(CHART_IMAGE)
 	cd test/e2e && $(E2E) -v -run '$(REAL_STORIES)' -stories=real
 
+.PHONY: real-packages
+real-packages: ## Install the packages of Debian that a node needs to run pods; needs root.
+	apt-get install --yes --no-install-recommends runc containernetworking-plugins iptables iproute2
+
 # The last story waits for minutes until Knative's pods have ended.
 .PHONY: test-real-short
 test-real-short: ## Run make test-real without the longest story where this machine can run real nodes; otherwise say in one line what lacks.

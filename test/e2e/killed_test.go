@@ -47,9 +47,13 @@ type writeKiller struct {
 	fleet *harness.Fleet
 	// due has the write that waits for the end of its program.
 	due chan string
+	// held counts the writes that wait.
+	held sync.WaitGroup
 
 	mu    sync.Mutex
 	kills map[string]int
+	// stopped forwards every write.
+	stopped bool
 }
 
 func newWriteKiller() *writeKiller {
@@ -76,6 +80,7 @@ func (k *writeKiller) serve(kind string, most int, w http.ResponseWriter, r *htt
 		forward.ServeHTTP(w, r)
 		return
 	}
+	defer k.held.Done()
 	moment := "before"
 	if n%2 == 0 {
 		moment = "after"
@@ -89,17 +94,19 @@ func (k *writeKiller) serve(kind string, most int, w http.ResponseWriter, r *htt
 	panic(http.ErrAbortHandler)
 }
 
-// count returns how often the program was to be killed at a write of the kind, or 0 for a request that the killer forwards.
+// count returns how often the program was to be killed at a write of the kind, or 0 for a request that the killer forwards. The caller
+// calls held.Done for every other request.
 func (k *writeKiller) count(kind string, most int, r *http.Request) int {
 	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/events") || strings.HasSuffix(r.URL.Path, "reviews") {
 		return 0
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.kills[kind] == most {
+	if k.stopped || k.kills[kind] == most {
 		return 0
 	}
 	k.kills[kind]++
+	k.held.Add(1)
 	return k.kills[kind]
 }
 
@@ -108,7 +115,7 @@ func (k *writeKiller) count(kind string, most int, r *http.Request) int {
 func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx context.Context) error) (kills int) {
 	t.Helper()
 	k.mu.Lock()
-	k.kills = map[string]int{}
+	k.kills, k.stopped = map[string]int{}, false
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), loadFactor*10*time.Minute)
 	defer cancel()
@@ -126,6 +133,7 @@ func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx c
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
+	killed = append(killed, k.stop(t)...)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t.Logf("%s: killed %d times at %d kinds of writes: %s", phase, len(killed), len(k.kills), strings.Join(slices.Sorted(maps.Keys(k.kills)), ", "))
@@ -133,6 +141,30 @@ func (k *writeKiller) run(t *testing.T, phase string, kinds int, done func(ctx c
 		t.Errorf("%s: killed at %d kinds of writes, want at least %d", phase, len(k.kills), kinds)
 	}
 	return len(killed)
+}
+
+// stop ends the kills of a phase, and returns the writes that waited at its end: without a kill, such a write would wait for ever.
+func (k *writeKiller) stop(t *testing.T) (killed []string) {
+	t.Helper()
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	released := make(chan struct{})
+	go func() {
+		k.held.Wait()
+		close(released)
+	}()
+	for {
+		select {
+		case write := <-k.due:
+			killed = append(killed, write)
+			if err := restartKilled(k.fleet); err != nil {
+				t.Fatal(err)
+			}
+		case <-released:
+			return killed
+		}
+	}
 }
 
 // restartKilled kills the programs of the add-on, and starts the programs again.

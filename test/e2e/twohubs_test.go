@@ -16,6 +16,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"open-cluster-management.io/knative-addon/manifests"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -143,7 +144,8 @@ func (h sharedCluster) enableByUser(t *testing.T) {
 	})
 }
 
-// resourceVersions are the resource versions of what belongs to Knative on the cluster.
+// resourceVersions are the resource versions of what belongs to Knative on the cluster. The ClusterRole of a probe does not: the role gives
+// a permission to the work agent.
 func resourceVersions(t *testing.T, s spoke) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -154,7 +156,8 @@ func resourceVersions(t *testing.T, s spoke) map[string]string {
 		"validatingwebhookconfigurations": "admissionregistration.k8s.io", "mutatingwebhookconfigurations": "admissionregistration.k8s.io",
 	} {
 		for _, o := range s.list(t, group, "v1", resource) {
-			if name := resource + " " + o.GetNamespace() + "/" + o.GetName(); strings.Contains(name, "knative") {
+			name := resource + " " + o.GetNamespace() + "/" + o.GetName()
+			if strings.Contains(name, "knative") && o.GetName() != manifests.ProbeRoleName(api.Serving) {
 				out[name] = o.GetResourceVersion()
 			}
 		}

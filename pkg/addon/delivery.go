@@ -125,16 +125,15 @@ func DetermineDelivery(in DeliveryInput) DeliveryDecision {
 // awaitedFoundation describes the awaited change of the foundation; empty when the foundation of the bundle is applied.
 func awaitedFoundation(in DeliveryInput) string {
 	name := manifestwork.FoundationName(in.Component)
+	isMissing := in.Foundation == nil || manifestwork.IsProbe(in.Foundation)
 	switch {
 	case in.Foundation != nil && in.Foundation.DeletionTimestamp != nil:
 		return fmt.Sprintf("waiting for ManifestWork %q of an earlier installation to be removed", name)
-	case in.Foundation != nil && !manifestwork.IsProbe(in.Foundation):
-	case in.Ownership.Clear:
+	case isMissing && in.Ownership.Clear:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be created", name)
-	default:
+	case isMissing:
 		return fmt.Sprintf("nothing is delivered before the probe reports whether the cluster has %s", in.Component)
-	}
-	if in.Foundation.Annotations[api.DigestAnnotation] != in.Bundle.FoundationDigest {
+	case in.Foundation.Annotations[api.DigestAnnotation] != in.Bundle.FoundationDigest:
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs, to be updated to version %s", name, in.Bundle.Version)
 	}
 	if applied, why := manifestwork.Applied(in.Foundation); !applied {

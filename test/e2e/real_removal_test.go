@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,7 +62,7 @@ const bucketService = "autoscaler-bucket-"
 // releases none.
 const mostHeldLeases = 1
 
-// listRunLeftovers lists what must not outlive the running pods: the pods, the objects that the add-on has delivered for the pods, and
+// listRunLeftovers lists what must not outlive the running pods: the pods with a container that has not ended, the objects that the add-on has delivered for the pods, and
 // more than mostHeldLeases Leases with a holder, for which the pods of the next installation would wait. Leases without a holder stay.
 func (s spoke) listRunLeftovers(ctx context.Context, namespace string) ([]string, error) {
 	var out, held []string
@@ -73,9 +74,11 @@ func (s spoke) listRunLeftovers(ctx context.Context, namespace string) ([]string
 		}
 		for _, o := range list.Items {
 			holder, _, _ := unstructured.NestedString(o.Object, "spec", "holderIdentity")
+			phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 			switch {
 			case resource == "serviceaccounts" && o.GetName() == "default": // Kubernetes creates this account in every Namespace
 			case resource == "services" && strings.HasPrefix(o.GetName(), bucketService):
+			case resource == "pods" && (phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)): // kubelet deletes the pod next
 			case resource == "leases" && holder == "":
 			case resource == "leases":
 				held = append(held, "lease "+o.GetName()+" "+holder)

@@ -19,11 +19,11 @@ import (
 )
 
 // Knative makes its Namespace the only owner of its webhook configurations, and the work agent deletes only owned objects:
-// a plain deletion of the payload leaves the configurations behind, with failurePolicy Fail and without a webhook to
-// answer. Therefore the workloads stop first; then the agent applies again and becomes an owner again; then the agent stops
-// applying (readonly.go), and the work is deleted. All workloads stop, not only the webhooks, because the agent deletes all objects of a work at once: a controller
-// without its permissions cannot release its Leases, and the next installation would wait for each Lease to expire. The spec
-// and the status of a payload show its step at any time, without any other state.
+// a plain deletion of the payload would leave the configurations on the cluster, with failurePolicy Fail and without a webhook. A
+// removal has four steps: the workloads stop, the agent applies again and becomes an owner, the agent stops applying
+// (readonly.go), and the hub deletes the work. All workloads stop, not only the webhooks, because the agent deletes all objects of a
+// work at once: a controller without its permissions cannot release its Leases, and the next installation would wait for each Lease
+// to expire. The spec and the status of a payload show its step at any time, without any other state.
 
 // RemovalStep is the next step in the removal of a payload.
 type RemovalStep string

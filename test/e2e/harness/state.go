@@ -54,8 +54,8 @@ func Payloads(component api.Component) string {
 	return addonv1beta1.AddonLabelKey + "=" + component.AddOnName() + ",!" + api.FoundationLabel
 }
 
-// ComponentWorks are the works of a component on a cluster: its foundation, its gate, its payload, and its probe until the other works are
-// applied.
+// ComponentWorks returns the works of a component on a cluster: foundation, gate and payload. A probe exists until the agent has applied
+// foundation and payload.
 func (f *Fleet) ComponentWorks(ctx context.Context, component api.Component, cluster string) ([]workv1.ManifestWork, error) {
 	var out []workv1.ManifestWork
 	for _, selector := range []string{api.FoundationLabel + "=" + string(component), Payloads(component)} {

@@ -1,0 +1,110 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"open-cluster-management.io/knative-addon/pkg/workload"
+)
+
+// deployments are a place of workloads.
+func deployments() Place {
+	return Place{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "team"}
+}
+
+// TestPollsBecomeRare holds that a place is listed again after as long as nothing has changed, and at the shortest interval after a change
+// of the state of an object. Another resource version alone is no change.
+func TestPollsBecomeRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := follow(t, NewWatchLimit(0), nil)
+		listsIn := func(d time.Duration) int {
+			before, _ := o.counts()
+			pass(d)
+			after, _ := o.counts()
+			return after - before
+		}
+		if n := listsIn(time.Hour); n > 25 {
+			t.Errorf("%d lists in an hour without changes", n)
+		}
+		if n := listsIn(time.Hour); n < 12 || n > 16 {
+			t.Errorf("%d lists in the second hour, want an interval up to %s", n, maxPollInterval)
+		}
+		field := func(field string) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.write("a", field)
+		}
+		field("x")
+		o.becomesSeen(t, maxPollInterval+time.Second)
+		if n := listsIn(12 * time.Second); n != 1 {
+			t.Errorf("%d lists after a change, want one within the shortest interval", n)
+		}
+		pass(time.Hour)
+		field("x")
+		o.becomesSeen(t, maxPollInterval+time.Second)
+		if n := listsIn(time.Minute); n > 1 {
+			t.Errorf("%d lists in a minute after a write that changes no state", n)
+		}
+		pass(time.Hour)
+		o.poller.recordChange()
+		synctest.Wait()
+		if n := listsIn(35 * time.Second); n < 2 {
+			t.Errorf("%d lists in 35 seconds after a write of the manager", n)
+		}
+		pass(time.Hour)
+		o.setAway(errAway)
+		pass(maxPollInterval)
+		o.setAway(nil)
+		o.change("a")
+		o.becomesSeen(t, 40*time.Second) // the longest pause after a failed list, and its jitter
+	})
+}
+
+// TestPollsOfWorkloadsStayFrequent holds that the interval for workloads never grows where watches are refused.
+func TestPollsOfWorkloadsStayFrequent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := followPlace(t, deployments(), nil, func(context.Context) (watch.Interface, error) { return nil, errForbidden })
+		for range 5 {
+			pass(20 * time.Minute)
+			o.change("a")
+			o.becomesSeen(t, 12*time.Second)
+		}
+	})
+}
+
+// TestPollsOfJobsStayFrequent holds that the interval for Jobs grows only when every Job has finished.
+func TestPollsOfJobsStayFrequent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object   *Object
+		frequent bool
+	}{
+		"a running Job":          {&Object{Job: &Job{}}, true},
+		"a complete Job":         {&Object{Job: &Job{Complete: true}}, false},
+		"a failed Job":           {&Object{Job: &Job{Failed: true}}, false},
+		"a Service of Knative":   {&Object{Service: &workload.ServiceState{Ready: "Unknown"}}, true},
+		"a Service that answers": {&Object{Service: &workload.ServiceState{Ready: "True"}}, false},
+		"any other object":       {&Object{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newFollowedCluster(Place{configMaps(), "team"}, nil)
+				o.objects["a"] = tc.object
+				o.policy, o.poller = &watchPolicy{interval: DefaultPollInterval, limit: NewWatchLimit(0)}, newPoller(DefaultPollInterval)
+				o.start(t)
+				pass(time.Hour)
+				before, _ := o.counts()
+				pass(time.Minute)
+				if after, _ := o.counts(); (after-before > 4) != tc.frequent {
+					t.Errorf("%d lists in a minute", after-before)
+				}
+			})
+		})
+	}
+}

@@ -25,13 +25,10 @@ const manifestsLimit = 500 * 1024
 func PayloadWorks(
 	objects []runtime.Object, addon *addonv1beta1.ManagedClusterAddOn, configs map[string]string, existing []*workv1.ManifestWork,
 ) ([]*workv1.ManifestWork, error) {
-	owner := metav1.NewControllerRef(addon, schema.GroupVersionKind{
-		Group: addonv1beta1.GroupVersion.Group, Version: addonv1beta1.GroupVersion.Version, Kind: "ManagedClusterAddOn",
-	})
 	describe := func(index int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
-			Namespace: addon.Namespace, Name: fmt.Sprintf("%s-%d", constants.DeployWorkNamePrefix(addon.Name), index),
-			Labels: map[string]string{addonv1beta1.AddonLabelKey: addon.Name}, OwnerReferences: []metav1.OwnerReference{*owner},
+			Namespace: addon.Namespace, Name: PayloadName(addon, index),
+			Labels: map[string]string{addonv1beta1.AddonLabelKey: addon.Name}, OwnerReferences: PayloadOwners(addon),
 		}
 	}
 	present := make([]workv1.ManifestWork, 0, len(existing))
@@ -46,4 +43,16 @@ func PayloadWorks(
 		return nil, fmt.Errorf("cannot build the payload of add-on \"%s/%s\": %w", addon.Namespace, addon.Name, err)
 	}
 	return works, nil
+}
+
+// PayloadName returns the name that addon-framework gives to a payload of the add-on; index counts from 0.
+func PayloadName(addon *addonv1beta1.ManagedClusterAddOn, index int) string {
+	return fmt.Sprintf("%s-%d", constants.DeployWorkNamePrefix(addon.Name), index)
+}
+
+// PayloadOwners returns the owners that addon-framework gives to the payloads of the add-on.
+func PayloadOwners(addon *addonv1beta1.ManagedClusterAddOn) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(addon, schema.GroupVersionKind{
+		Group: addonv1beta1.GroupVersion.Group, Version: addonv1beta1.GroupVersion.Version, Kind: "ManagedClusterAddOn",
+	})}
 }

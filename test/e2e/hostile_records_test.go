@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +30,7 @@ import (
 
 // forgePausedPayload has the payload of a paused cluster say that it was made of the other team's configuration.
 func (k *hostileAgent) forgePausedPayload(t *testing.T, private *addonv1beta1.ConfigSpecHash) {
+	before := k.readPayload(t)
 	k.annotate(t, k.cluster, api.PausedAnnotation, "true")
 	works, err := k.ComponentWorks(t.Context(), api.Serving, k.cluster.Name)
 	if err != nil {
@@ -41,6 +43,7 @@ func (k *hostileAgent) forgePausedPayload(t *testing.T, private *addonv1beta1.Co
 		}
 	}
 	k.annotate(t, k.cluster, api.PausedAnnotation, "false")
+	k.awaitPayload(t, before)
 	k.awaitRecovery(t)
 }
 
@@ -61,12 +64,54 @@ func (k *hostileAgent) forgeWorks(t *testing.T) {
 		})
 	}
 	k.forgeVersion(t, foundation)
+	k.forgePayload(t)
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, addonv1beta1.AddonLabelKey, "somebody-else"))
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, addonv1beta1.AddonLabelKey))
 	k.awaitRecovery(t)
 	if now := workGenerations(t, k.Fleet, other); fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("the works of the other cluster went from %v to %v", before, now)
 	}
+}
+
+// firstPayload is the payload of an installation.
+const firstPayload = "addon-knative-serving-deploy-0"
+
+// forgePayload changes the metadata of the payload, which the hub restores each time.
+func (k *hostileAgent) forgePayload(t *testing.T) {
+	t.Helper()
+	before := k.readPayload(t)
+	for _, patch := range []string{
+		`{"metadata":{"annotations":null}}`,
+		fmt.Sprintf(`{"metadata":{"annotations":{%q:"{\"forged\":\"hash\"}"}}}`, workv1.ManifestConfigSpecHashAnnotationKey),
+		`{"metadata":{"ownerReferences":[]}}`,
+		fmt.Sprintf(`{"metadata":{"labels":{%q:"forged"}}}`, addonv1beta1.AddonLabelKey),
+		fmt.Sprintf(`{"metadata":{"labels":{%q:null},"annotations":null,"ownerReferences":[]}}`, addonv1beta1.AddonLabelKey),
+	} {
+		k.patchWork(t, firstPayload, patch)
+		k.awaitPayload(t, before)
+	}
+}
+
+// awaitPayload waits until the payload has the metadata again.
+func (k *hostileAgent) awaitPayload(t *testing.T, want metav1.ObjectMeta) {
+	t.Helper()
+	eventually(t, "the metadata of the payload is the hub's again", time.Minute, func(context.Context) error {
+		if diff := cmp.Diff(want, k.readPayload(t)); diff != "" {
+			return fmt.Errorf("the payload has other metadata (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// readPayload returns UID, labels, configurations and owners of the payload.
+func (k *hostileAgent) readPayload(t *testing.T) metav1.ObjectMeta {
+	t.Helper()
+	w, err := k.Works.WorkV1().ManifestWorks(k.cluster.Name).Get(t.Context(), firstPayload, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs := map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: w.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]}
+	return metav1.ObjectMeta{UID: w.UID, Labels: w.Labels, Annotations: configs, OwnerReferences: w.OwnerReferences}
 }
 
 // forgeVersion has the cluster report another version: the add-on of that cluster refuses, and nothing else changes.

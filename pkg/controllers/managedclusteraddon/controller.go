@@ -5,6 +5,7 @@ package managedclusteraddon
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -65,6 +66,9 @@ type Reconciler struct {
 
 	// messages limits the writes that change only messages of conditions.
 	messages reconciler.WriteLimiter
+	// differences holds the time of the first pass that found another metadata of the payloads than the hub wants, by the name of the
+	// add-on.
+	differences sync.Map
 }
 
 const (
@@ -88,6 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if s.addon == nil {
 		r.messages.Forget(req.NamespacedName)
+		r.differences.Delete(req.NamespacedName)
 		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
 	}
 	result, err := r.reconcileAddOn(ctx, s)
@@ -203,7 +208,12 @@ func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.Delive
 		return result, r.ensureProbe(ctx, s, in.Bundle)
 	case addon.AwaitingTurn:
 		return result, r.keepRendering(ctx, s, in.Bundle)
-	case addon.AwaitingFoundation, addon.AwaitingGate, addon.Deliverable:
+	case addon.AwaitingFoundation, addon.AwaitingGate:
+		return result, r.ensureInstallation(ctx, s, in.Bundle)
+	case addon.Deliverable:
+		if result.RequeueAfter, err = r.restorePayloads(ctx, s, in.Bundle); err != nil {
+			return reconcile.Result{}, err
+		}
 		return result, r.ensureInstallation(ctx, s, in.Bundle)
 	}
 	return result, fmt.Errorf("cannot deliver to cluster %q in state %q", s.namespace, state)

@@ -106,8 +106,12 @@ type fakeHub struct {
 	// executor is the configured one.
 	executor *workv1.ManifestWorkExecutor
 
+	// differsSince is the time of the first pass that found other metadata of the payloads; zero without such a pass.
+	differsSince time.Time
+
 	failCreate error
 	failUpdate error // of works
+	failPatch  error // of works
 	actions    []string
 	created    []*workv1.ManifestWork
 	updated    []*workv1.ManifestWork
@@ -115,6 +119,8 @@ type fakeHub struct {
 	result     reconcile.Result
 	events     *events.FakeRecorder
 	logged     string // the last line
+	// patched is the payload after the pass.
+	patched *workv1.ManifestWork
 	// stored is the add-on after the pass.
 	stored *addonv1beta1.ManagedClusterAddOn
 	// serveVersions makes the hub give each patched add-on another resource version, and refuse patches with an older one, which
@@ -299,6 +305,7 @@ const (
 	createGate       = "create manifestworks/knative-serving-gate"
 	deleteFoundation = "delete manifestworks/knative-serving-foundation"
 	updateFoundation = "update manifestworks/knative-serving-foundation"
+	patchPayload     = "patch manifestworks/addon-knative-serving-deploy-0"
 	updatePayload    = "update manifestworks/addon-knative-serving-deploy-0"
 	deletePayload    = "delete manifestworks/addon-knative-serving-deploy-0"
 )
@@ -310,6 +317,9 @@ func appendWork(works []*workv1.ManifestWork, o runtime.Object) []*workv1.Manife
 	}
 	return works
 }
+
+// passTime is the time of each pass.
+var passTime = time.Unix(1000, 0)
 
 // reconcile runs one reconcile and records the requests to the hub as "verb resource/name".
 func (h *fakeHub) reconcile(t *testing.T) error {
@@ -345,6 +355,9 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 	works.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return h.failUpdate != nil, nil, h.failUpdate
 	})
+	works.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return h.failPatch != nil, nil, h.failPatch
+	})
 	works.PrependReactor("*", "*", note)
 	addOns.PrependReactor("patch", "managedclusteraddons", h.answerPatch)
 	addOns.PrependReactor("*", "*", note)
@@ -363,16 +376,22 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 		Clusters: clusterlisters.NewManagedClusterLister(clusters), Foundations: worklisters.NewManifestWorkLister(indexerOf(t, ours...)), Payloads: worklisters.NewManifestWorkLister(indexerOf(t, payloads...)),
 		AddOnClient: addOns, WorkClient: works, Bundles: h.bundles, Targets: h.target, Pauses: h.paused,
 		Permissions: h.permits, Executor: h.executor, Hub: func(context.Context) (types.UID, error) { return hubUID, nil }, Events: h.recorder(),
-		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(time.Unix(1000, 0)),
+		Trigger: func(string, string) { h.triggered = true }, Clock: testclock.NewFakePassiveClock(passTime),
 	}
 	if h.bundlesOf != nil {
 		r.Bundles = h.bundlesOf
+	}
+	if !h.differsSince.IsZero() {
+		r.differences.Store(client.ObjectKeyFromObject(h.addOn), h.differsSince)
 	}
 	h.record(t, r, note)
 	logger := funcr.New(func(_, line string) { h.logged = line }, funcr.Options{Verbosity: 1})
 	var err error
 	h.result, err = reconciler.Wrap(r, reconciler.OfAddOn).Reconcile(log.IntoContext(t.Context(), logger), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
 	h.rememberStored(addOns)
+	if stored, err := works.Tracker().Get(workv1.Resource("manifestworks").WithVersion("v1"), clusterName, payload().Name); err == nil {
+		h.patched, _ = stored.(*workv1.ManifestWork)
+	}
 	return err
 }
 

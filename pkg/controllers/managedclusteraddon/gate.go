@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
@@ -21,7 +20,7 @@ import (
 // reconcileGate closes the gate before the payload of another configuration is delivered, and opens the gate when the cluster runs
 // that configuration, and a requested verification has succeeded. An open gate stays open until OCM wants another configuration for the cluster, even if workloads fail.
 func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render.Bundle) error {
-	wanted := agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)
+	wanted := s.wantedConfigs()
 	switch {
 	case s.gate == nil:
 		return r.createWork(ctx, manifestwork.Gate(bundle, s.addon, wanted))
@@ -69,7 +68,7 @@ func (r *Reconciler) ensureGateConfigs(ctx context.Context, s *scope) (written b
 	switch {
 	case s.gate == nil, s.gate.DeletionTimestamp != nil, !manifestwork.IsClosed(s.gate), !manifestwork.IsReported(s.gate):
 		return false, nil
-	case delivered == nil, !maps.Equal(delivered, agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)), maps.Equal(manifestwork.ConfigsOf(s.gate), delivered):
+	case delivered == nil, !maps.Equal(delivered, s.wantedConfigs()), maps.Equal(manifestwork.ConfigsOf(s.gate), delivered):
 		return false, nil
 	}
 	return true, r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) {

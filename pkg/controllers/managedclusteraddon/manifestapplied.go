@@ -10,7 +10,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -35,7 +34,7 @@ func determineManifestApplied(s *scope, in addon.DeliveryInput, decision addon.D
 		return &metav1.Condition{Type: addonv1beta1.ManagedClusterAddOnManifestApplied, Status: status, Reason: reason, Message: message}
 	}
 	isDelivered := len(s.payloads) > 0 &&
-		maps.Equal(manifestwork.Delivered(s.payloads), agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences))
+		maps.Equal(manifestwork.Delivered(s.payloads), s.wantedConfigs())
 	switch decision.State {
 	case addon.Unresolved, addon.InvalidConfiguration, addon.Refused:
 		return say(metav1.ConditionFalse, decision.Reason, decision.Message)

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -52,7 +51,7 @@ func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope, bundle
 // observeVerification returns the facts about the verification of the bundle. A cluster that waits for its turn to get the bundle verifies
 // the rendering that the cluster keeps.
 func (s *scope) observeVerification(bundle *render.Bundle) *delivery.Verification {
-	if manifestwork.AwaitsTurn(bundle, s.foundation, s.payloads, agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)) {
+	if manifestwork.AwaitsTurn(bundle, s.foundation, s.payloads, s.wantedConfigs()) {
 		rendering := manifestwork.DeliveredRendering(s.component, s.payloads)
 		return manifestwork.ObserveVerification(s.gate, s.verification, rendering, manifestwork.RunningVersion(s.component, s.payloads) != "")
 	}

@@ -30,7 +30,10 @@ import (
 
 // forgePausedPayload has the payload of a paused cluster say that it was made of the other team's configuration.
 func (k *hostileAgent) forgePausedPayload(t *testing.T, private *addonv1beta1.ConfigSpecHash) {
-	before := k.readPayload(t)
+	before, err := k.readPayload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	k.annotate(t, k.cluster, api.PausedAnnotation, "true")
 	works, err := k.ComponentWorks(t.Context(), api.Serving, k.cluster.Name)
 	if err != nil {
@@ -79,7 +82,10 @@ const firstPayload = "addon-knative-serving-deploy-0"
 // forgePayload changes the metadata of the payload, which the hub restores each time.
 func (k *hostileAgent) forgePayload(t *testing.T) {
 	t.Helper()
-	before := k.readPayload(t)
+	before, err := k.readPayload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, patch := range []string{
 		`{"metadata":{"annotations":null}}`,
 		fmt.Sprintf(`{"metadata":{"annotations":{%q:"{\"forged\":\"hash\"}"}}}`, workv1.ManifestConfigSpecHashAnnotationKey),
@@ -95,8 +101,12 @@ func (k *hostileAgent) forgePayload(t *testing.T) {
 // awaitPayload waits until the payload has the metadata again.
 func (k *hostileAgent) awaitPayload(t *testing.T, want metav1.ObjectMeta) {
 	t.Helper()
-	eventually(t, "the metadata of the payload is the hub's again", time.Minute, func(context.Context) error {
-		if diff := cmp.Diff(want, k.readPayload(t)); diff != "" {
+	eventually(t, "the metadata of the payload is the hub's again", time.Minute, func(ctx context.Context) error {
+		got, err := k.readPayload(ctx)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("the payload has other metadata (-want +got):\n%s", diff)
 		}
 		return nil
@@ -104,14 +114,13 @@ func (k *hostileAgent) awaitPayload(t *testing.T, want metav1.ObjectMeta) {
 }
 
 // readPayload returns UID, labels, configurations and owners of the payload.
-func (k *hostileAgent) readPayload(t *testing.T) metav1.ObjectMeta {
-	t.Helper()
-	w, err := k.Works.WorkV1().ManifestWorks(k.cluster.Name).Get(t.Context(), firstPayload, metav1.GetOptions{})
+func (k *hostileAgent) readPayload(ctx context.Context) (metav1.ObjectMeta, error) {
+	w, err := k.Works.WorkV1().ManifestWorks(k.cluster.Name).Get(ctx, firstPayload, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return metav1.ObjectMeta{}, err
 	}
 	configs := map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: w.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]}
-	return metav1.ObjectMeta{UID: w.UID, Labels: w.Labels, Annotations: configs, OwnerReferences: w.OwnerReferences}
+	return metav1.ObjectMeta{UID: w.UID, Labels: w.Labels, Annotations: configs, OwnerReferences: w.OwnerReferences}, nil
 }
 
 // forgeVersion has the cluster report another version: the add-on of that cluster refuses, and nothing else changes.

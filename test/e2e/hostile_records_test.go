@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,7 @@ func (k *hostileAgent) forgeWorks(t *testing.T) {
 	}
 	k.forgeVersion(t, foundation)
 	k.forgePayload(t)
+	k.forgeLabels(t)
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, addonv1beta1.AddonLabelKey, "somebody-else"))
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, addonv1beta1.AddonLabelKey))
 	k.awaitRecovery(t)
@@ -95,6 +97,35 @@ func (k *hostileAgent) forgePayload(t *testing.T) {
 	} {
 		k.patchWork(t, firstPayload, patch)
 		k.awaitPayload(t, before)
+	}
+}
+
+// forgeLabels takes the labels by which the hub finds foundation and gate, and gives the foundation the label by which OCM counts works.
+func (k *hostileAgent) forgeLabels(t *testing.T) {
+	t.Helper()
+	removed, added := map[string]any{api.FoundationLabel: nil}, map[string]any{addonv1beta1.AddonLabelKey: api.Serving.AddOnName()}
+	for _, forgery := range []struct {
+		work   string
+		labels map[string]any
+	}{
+		{manifestwork.FoundationName(api.Serving), removed}, {manifestwork.FoundationName(api.Serving), added}, {manifestwork.GateName(api.Serving), removed},
+	} {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": forgery.labels}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.patchWork(t, forgery.work, string(patch))
+		eventually(t, fmt.Sprintf("work %s has its labels again after %s", forgery.work, patch), 2*time.Minute, func(ctx context.Context) error {
+			w, err := k.Works.WorkV1().ManifestWorks(k.cluster.Name).Get(ctx, forgery.work, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if want := map[string]string{api.FoundationLabel: string(api.Serving)}; !maps.Equal(w.Labels, want) {
+				return fmt.Errorf("the labels are %v, want %v", w.Labels, want)
+			}
+			return nil
+		})
+		k.awaitRecovery(t)
 	}
 }
 

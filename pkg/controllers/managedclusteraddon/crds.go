@@ -42,16 +42,12 @@ func (s *scope) hasPayloadRemovalBegun() bool {
 // the work is deleted. The payload follows when the work is gone. Without the deletion policy the cluster keeps the CRDs as long as
 // the work is not deleted.
 func (r *Reconciler) removeCRDs(ctx context.Context, s *scope) error {
-	works := r.WorkClient.WorkV1().ManifestWorks(s.namespace)
 	if s.crds == nil {
 		crds, err := manifestwork.CRDs(s.component, s.foundation, s.addon)
 		if err != nil {
 			return err
 		}
-		if _, err := works.Create(ctx, crds, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", s.namespace, crds.Name, err)
-		}
-		return nil
+		return r.createWork(ctx, crds)
 	}
 	if s.crds.DeletionTimestamp != nil {
 		return nil

@@ -119,8 +119,8 @@ type fakeHub struct {
 	result     reconcile.Result
 	events     *events.FakeRecorder
 	logged     string // the last line
-	// patched is the payload after the pass.
-	patched *workv1.ManifestWork
+	// storedWorks are the works after the pass.
+	storedWorks clienttesting.ObjectTracker
 	// stored is the add-on after the pass.
 	stored *addonv1beta1.ManagedClusterAddOn
 	// serveVersions makes the hub give each patched add-on another resource version, and refuse patches with an older one, which
@@ -389,10 +389,22 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 	var err error
 	h.result, err = reconciler.Wrap(r, reconciler.OfAddOn).Reconcile(log.IntoContext(t.Context(), logger), reconcile.Request{NamespacedName: cache.MetaObjectToName(h.addOn).AsNamespacedName()})
 	h.rememberStored(addOns)
-	if stored, err := works.Tracker().Get(workv1.Resource("manifestworks").WithVersion("v1"), clusterName, payload().Name); err == nil {
-		h.patched, _ = stored.(*workv1.ManifestWork)
-	}
+	h.storedWorks = works.Tracker()
 	return err
+}
+
+// storedWork returns a work after the pass.
+func (h *fakeHub) storedWork(t *testing.T, name string) *workv1.ManifestWork {
+	t.Helper()
+	stored, err := h.storedWorks.Get(workv1.Resource("manifestworks").WithVersion("v1"), clusterName, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, ok := stored.(*workv1.ManifestWork)
+	if !ok {
+		t.Fatalf("%s is a %T", name, stored)
+	}
+	return w
 }
 
 // rememberStored keeps the add-on that the pass has stored; a pass may have released the add-on.

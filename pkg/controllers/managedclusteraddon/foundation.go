@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -67,16 +68,14 @@ func (r *Reconciler) ensureFoundationWork(ctx context.Context, s *scope, want *w
 		want.Name = s.foundation.Name // the probe of an older manager
 	}
 	if s.foundation == nil || s.foundation.Name != want.Name {
-		if _, err := r.WorkClient.WorkV1().ManifestWorks(want.Namespace).Create(ctx, want, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
-		}
-		return nil
+		return r.createWork(ctx, want)
 	}
 	if isUpToDate(s.foundation, want) {
 		return nil
 	}
 	changed := s.foundation.DeepCopy()
 	changed.Labels, changed.OwnerReferences, changed.Spec = labels.Merge(changed.Labels, want.Labels), want.OwnerReferences, want.Spec
+	delete(changed.Labels, addonv1beta1.AddonLabelKey)
 	changed.Annotations = labels.Merge(changed.Annotations, want.Annotations)
 	for _, name := range passingAnnotations() {
 		if _, wanted := want.Annotations[name]; !wanted {
@@ -135,6 +134,7 @@ func passingAnnotations() []string {
 	return []string{api.HandoverAnnotation, api.OrphanedAnnotation, api.KeptAnnotation, api.UnblockedAnnotation, api.RenderingTurnAnnotation}
 }
 
+// isUpToDate reports whether a foundation or a probe equals the wanted work. OCM would wait for a foundation with OCM's label.
 func isUpToDate(have, want *workv1.ManifestWork) bool {
 	for _, name := range passingAnnotations() {
 		_, there := have.Annotations[name]
@@ -147,7 +147,7 @@ func isUpToDate(have, want *workv1.ManifestWork) bool {
 			return false
 		}
 	}
-	return have.Labels[api.FoundationLabel] == want.Labels[api.FoundationLabel] &&
+	return have.Labels[api.FoundationLabel] == want.Labels[api.FoundationLabel] && have.Labels[addonv1beta1.AddonLabelKey] == "" &&
 		len(have.OwnerReferences) == 1 && have.OwnerReferences[0].UID == want.OwnerReferences[0].UID &&
 		!manifestwork.LacksExecutor(have, want.Spec.Executor) && manifestwork.SameManifests(have, want)
 }

@@ -23,7 +23,9 @@ func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render
 	wanted := s.wantedConfigs()
 	switch {
 	case s.gate == nil:
-		return r.createWork(ctx, manifestwork.Gate(bundle, s.addon, wanted))
+		gate := manifestwork.Gate(bundle, s.addon, wanted)
+		gate.Spec.Executor = r.Executor
+		return r.createWork(ctx, gate)
 	case s.gate.DeletionTimestamp != nil:
 		return nil // the next gate follows the deletion
 	case !s.ownsGate(), manifestwork.LacksExecutor(s.gate, r.Executor):
@@ -78,15 +80,6 @@ func (r *Reconciler) ensureGateConfigs(ctx context.Context, s *scope) (written b
 
 func (s *scope) ownsGate() bool {
 	return len(s.gate.OwnerReferences) == 1 && s.gate.OwnerReferences[0].UID == s.addon.UID
-}
-
-// createWork creates a work with the configured executor.
-func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
-	work.Spec.Executor = r.Executor
-	if _, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", work.Namespace, work.Name, err)
-	}
-	return nil
 }
 
 // takeOverGate makes the add-on the owner of a gate that another add-on handed over, and sets a missing executor. The gate stays open

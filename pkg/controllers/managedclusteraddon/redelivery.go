@@ -99,6 +99,7 @@ func (r *Reconciler) writePayload(ctx context.Context, s *scope, bundle *render.
 		i := slices.IndexFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.Name == work.Name })
 		switch {
 		case i < 0:
+			work.Spec.Executor = r.Executor
 			err = r.createWork(ctx, work)
 		case !manifestwork.SameManifests(s.payloads[i], work):
 			changed := s.payloads[i].DeepCopy()

@@ -4,7 +4,6 @@ package managedclusteraddon
 
 import (
 	"context"
-	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,14 +65,11 @@ func (s *scope) isVerified(bundle *render.Bundle) bool {
 
 // ensureVerification writes the work of the verification, and reports whether the work was or has to be written.
 func (r *Reconciler) ensureVerification(ctx context.Context, s *scope, want *workv1.ManifestWork) (written bool, err error) {
-	works, have := r.WorkClient.WorkV1().ManifestWorks(want.Namespace), s.verification
+	have := s.verification
 	want.Spec.Executor = r.Executor
 	switch {
 	case have == nil:
-		if _, err := works.Create(ctx, want, metav1.CreateOptions{}); err != nil {
-			return true, fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", want.Namespace, want.Name, err)
-		}
-		return true, nil
+		return true, r.createWork(ctx, want)
 	case have.DeletionTimestamp != nil:
 		return true, nil // the next Service follows the deletion
 	}

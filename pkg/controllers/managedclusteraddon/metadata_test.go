@@ -4,6 +4,7 @@ package managedclusteraddon
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 )
 
@@ -134,11 +136,47 @@ func TestRestoredMetadata(t *testing.T) {
 	if err := h.reconcile(t); err != nil {
 		t.Fatal(err)
 	}
-	got := h.patched
+	got := h.storedWork(t, want.Name)
 	if diff := cmp.Diff([]any{want.Labels, want.Annotations, want.OwnerReferences}, []any{got.Labels, got.Annotations, got.OwnerReferences}); diff != "" {
 		t.Errorf("the payload has other metadata (-want +got):\n%s", diff)
 	}
 	if got.Labels[addonv1beta1.AddonLabelKey] == "" || len(got.Spec.Workload.Manifests) != len(want.Spec.Workload.Manifests) {
 		t.Errorf("the payload has labels %v and %d manifests", got.Labels, len(got.Spec.Workload.Manifests))
+	}
+}
+
+// TestLostLabel holds that a work which no cache has, because the work lost its label, gets the label again.
+func TestLostLabel(t *testing.T) {
+	h := ownedDelivery(t)
+	gate := h.works[slices.IndexFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == manifestwork.GateName(api.Serving) })]
+	delete(gate.Labels, api.FoundationLabel)
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{patchStatus, createGate, patchGate}, h.actions); diff != "" {
+		t.Errorf("the requests differ (-want +got):\n%s", diff)
+	}
+	if got := h.storedWork(t, gate.Name).Labels[api.FoundationLabel]; got != string(api.Serving) {
+		t.Errorf("the label is %q, want %q", got, api.Serving)
+	}
+}
+
+// TestForeignLabel holds that a foundation never has the label by which OCM counts works.
+func TestForeignLabel(t *testing.T) {
+	h := ownedDelivery(t)
+	b, err := rolling()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.works[0].Annotations[api.RenderingInputsAnnotation] = b.Inputs
+	h.works[0].Labels[addonv1beta1.AddonLabelKey] = api.Serving.AddOnName()
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{patchStatus, updateFoundation}, h.actions); diff != "" {
+		t.Errorf("the requests differ (-want +got):\n%s", diff)
+	}
+	if got, want := h.updated[0].Labels, map[string]string{api.FoundationLabel: string(api.Serving)}; !maps.Equal(got, want) {
+		t.Errorf("the labels are %v, want %v", got, want)
 	}
 }

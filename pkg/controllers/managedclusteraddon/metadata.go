@@ -21,6 +21,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -91,20 +92,47 @@ func (s *scope) wantedConfigs() map[string]string {
 	return agentdeploy.ConfigsToMap(s.addon.Status.ConfigReferences)
 }
 
-// restoreLabel gives the add-on's label to the first payload, if the hub has the payload. The next passes restore the rest.
+// restoreLabel labels the first payload, if the hub has the payload. The next passes restore the rest. The cache of payloads leaves out works
+// with the label of foundations.
 func (r *Reconciler) restoreLabel(ctx context.Context, s *scope) error {
+	labels := map[string]any{addonv1beta1.AddonLabelKey: s.addon.Name, api.FoundationLabel: nil}
 	name := addon.PayloadName(s.addon, 0)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{addonv1beta1.AddonLabelKey: s.addon.Name}}})
-	if err != nil {
-		return fmt.Errorf("cannot encode the label of ManifestWork \"%s/%s\": %w", s.namespace, name, err)
-	}
-	_, err = r.WorkClient.WorkV1().ManifestWorks(s.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	err := r.labelWork(ctx, s.namespace, name, labels)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil // addon-framework creates the payload
 	case err != nil:
-		return fmt.Errorf("cannot label ManifestWork \"%s/%s\": %w", s.namespace, name, err)
+		return err
 	}
 	log.FromContext(ctx).Info("restored the label of a payload", "work", name)
+	return nil
+}
+
+// createWork creates a work. A work that exists gets its label again: either the caches do not have the work yet, and nothing changes, or
+// the caches lack the work because the work lost the label.
+func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
+	_, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		label := addonv1beta1.AddonLabelKey
+		if work.Labels[api.FoundationLabel] != "" {
+			label = api.FoundationLabel
+		}
+		return r.labelWork(ctx, work.Namespace, work.Name, map[string]any{label: work.Labels[label]})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create ManifestWork \"%s/%s\": %w", work.Namespace, work.Name, err)
+	}
+	return nil
+}
+
+// labelWork sets labels of a work that the caches do not have; nil removes a label. The patch has no resource version.
+func (r *Reconciler) labelWork(ctx context.Context, namespace, name string, labels map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return fmt.Errorf("cannot encode the labels of ManifestWork \"%s/%s\": %w", namespace, name, err)
+	}
+	if _, err := r.WorkClient.WorkV1().ManifestWorks(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("cannot label ManifestWork \"%s/%s\": %w", namespace, name, err)
+	}
 	return nil
 }

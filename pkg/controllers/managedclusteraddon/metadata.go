@@ -32,11 +32,16 @@ import (
 // payload without the add-on's label for written, because neither cache has the payload and the creation fails with AlreadyExists. The agent
 // of the cluster may write both, and OCM would wait for the cluster without end. docs/design/0006-waves.md has the rule.
 
-// metadataWait is the time that addon-framework gets to write the metadata of a payload.
-const metadataWait = 10 * time.Second
+const (
+	// metadataWait is the time that addon-framework gets to write the metadata of a payload, or a payload of an installation that ran.
+	metadataWait = 10 * time.Second
+	// firstPayloadWait is the time that addon-framework gets to create the first payload: when a thousand clusters are installed at once,
+	// the creation takes minutes.
+	firstPayloadWait = 10 * time.Minute
+)
 
-// restorePayloads restores the label, the configurations and the owner of the payloads when these have differed for metadataWait. The
-// result is the time until the next pass; 0 without a difference.
+// restorePayloads restores the label, the configurations and the owner of the payloads when these have differed for metadataWait or
+// firstPayloadWait. The result is the time until the next pass; 0 without a difference.
 func (r *Reconciler) restorePayloads(ctx context.Context, s *scope, bundle *render.Bundle) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(s.addon)
 	differing := s.differingPayloads(bundle)
@@ -45,7 +50,11 @@ func (r *Reconciler) restorePayloads(ctx context.Context, s *scope, bundle *rend
 		return 0, nil
 	}
 	since, _ := r.differences.LoadOrStore(key, r.Clock.Now())
-	if wait := metadataWait - r.Clock.Since(since.(time.Time)); wait > 0 { //nolint:forcetypeassert // differences holds times only
+	limit := metadataWait
+	if len(s.payloads) == 0 && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
+		limit = firstPayloadWait
+	}
+	if wait := limit - r.Clock.Since(since.(time.Time)); wait > 0 { //nolint:forcetypeassert // differences holds times only
 		return wait, nil
 	}
 	if err := r.restoreMetadata(ctx, s, differing); err != nil {

@@ -90,6 +90,21 @@ func TestRestorePayloads(t *testing.T) {
 			reason: "addon-framework may be creating the payload.", want: []string{patchStatus}, wait: metadataWait,
 			change: func(h *fakeHub) { payloadOf(h).Labels = nil },
 		},
+		"no payload of an installation that never ran": {
+			reason: "addon-framework creates the payload, in minutes when a thousand clusters are installed.", since: due,
+			want: []string{patchStatus}, wait: firstPayloadWait - due,
+			change: func(h *fakeHub) {
+				payloadOf(h).Labels = nil
+				delete(h.works[0].Annotations, api.RunningVersionAnnotation)
+			},
+		},
+		"no payload of an installation that never ran, for long": {
+			reason: "addon-framework takes the payload for written.", since: firstPayloadWait, want: []string{patchStatus, patchPayload},
+			change: func(h *fakeHub) {
+				payloadOf(h).Labels = nil
+				delete(h.works[0].Annotations, api.RunningVersionAnnotation)
+			},
+		},
 		"no payload": {
 			reason: "addon-framework creates the payload.", since: due, want: []string{patchStatus, patchPayload},
 			change: func(h *fakeHub) {

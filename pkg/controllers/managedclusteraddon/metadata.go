@@ -117,8 +117,8 @@ func (r *Reconciler) restoreLabel(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// createWork creates a work. A work that exists gets its label again: either the caches do not have the work yet, and nothing changes, or
-// the caches lack the work because the work lost the label.
+// createWork creates a work, and labels a work that exists: the work may have lost the label by which the caches find works. The label
+// changes nothing where the caches are only behind the hub.
 func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
 	_, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

@@ -3,12 +3,17 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -94,9 +99,10 @@ func (f *flappingCluster) turn(serve faultproxy.Fault) bool {
 func (f *flappingCluster) checkReports(t *testing.T) {
 	t.Helper()
 	f.turns.Wait()
-	reports, events := f.countWrites(t, "knativeservings/status", flappingName), f.countWrites(t, "events", flappingName+".")
+	writes := f.writes(t, "knativeservings/status", flappingName)
+	reports, events := countTransitions(t, writes), len(f.writes(t, "events", flappingName+"."))
 	permitted, took := f.permittedReports(), f.until.Sub(f.since).Round(time.Second)
-	t.Logf("%d changes in %s: %d reports, %d writes of Events", f.changes, took, reports, events)
+	t.Logf("%d changes in %s: %d writes of the status, %d reports, %d writes of Events", f.changes, took, len(writes), reports, events)
 	if f.changes <= reportBurst {
 		t.Errorf("the manager has seen %d changes in %s only", f.changes, took)
 	}
@@ -109,17 +115,36 @@ func (f *flappingCluster) checkReports(t *testing.T) {
 	f.ready(t, api.Serving, flappingName)
 }
 
-// countWrites counts the writes between the first and the last turn of objects whose names begin with the prefix.
-func (f *flappingCluster) countWrites(t *testing.T, resource, prefix string) int {
+// writes returns the writes between the first and the last turn of objects whose names begin with the prefix.
+func (f *flappingCluster) writes(t *testing.T, resource, prefix string) []lab.Change {
 	t.Helper()
 	changes, err := f.Hub.Changes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := 0
-	for i := range changes {
-		if c := &changes[i]; c.Time.After(f.since) && c.Time.Before(f.until) && c.Resource == resource && strings.HasPrefix(c.Name, prefix) {
-			count++
+	return slices.DeleteFunc(changes, func(c lab.Change) bool {
+		during := c.Time.After(f.since) && c.Time.Before(f.until)
+		return !during || c.Resource != resource || !strings.HasPrefix(c.Name, prefix)
+	})
+}
+
+// countTransitions counts the writes of a status by which a reachable cluster became unreachable, or the other way round. Another
+// write may only word the cause differently: a pass and a probe fail in different ways.
+func countTransitions(t *testing.T, writes []lab.Change) int {
+	t.Helper()
+	count, reachable := 0, metav1.ConditionTrue
+	for i := range writes {
+		var written struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := json.Unmarshal(writes[i].Content, &written); err != nil {
+			t.Fatal(err)
+		}
+		resolved := apimeta.FindStatusCondition(written.Status.Conditions, api.TargetClusterResolved)
+		if resolved != nil && resolved.Status != reachable {
+			count, reachable = count+1, resolved.Status
 		}
 	}
 	return count

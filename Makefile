@@ -158,17 +158,23 @@ test: test-unit test-main ## Run the unit tests and the main end-to-end tests of
 
 .PHONY: test-all
 test-all: ## Run make test and everything else: the other end-to-end tests, the demo, stories on real nodes, and fuzzing.
-	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test UNIT_TEST_FLAGS=-shuffle=on
 	@$(MAKE) --no-print-directory test-rest
 	@$(MAKE) --no-print-directory test-real-short
 	@$(MAKE) --no-print-directory fuzz
 
+# Flags of go test for the unit tests. -shuffle=on, as in make test-all, finds tests that depend on their order, and makes go test repeat
+# the tests of packages that did not change.
+UNIT_TEST_FLAGS ?=
+
+# The cache of go test sees no change outside of a module: of the programs of the lab, and of the chart.
 .PHONY: test-unit
 test-unit: releases ## Run the unit tests.
-	go test -race -shuffle=on -timeout 20m ./...
-	cd test/lab && go test -race -shuffle=on -timeout 40m ./... # builds the programs of the lab on a new machine
-	cd deploy/image && go test -race -shuffle=on ./...
-	cd test/e2e && go test -race -shuffle=on ./cmd/... ./harness/...
+	go test -race -short $(UNIT_TEST_FLAGS) -timeout 20m ./...
+	go test $(UNIT_TEST_FLAGS) -timeout 20m ./pkg/render # the tests that -short leaves out
+	cd test/lab && go test -race -count=1 $(UNIT_TEST_FLAGS) -timeout 40m ./... # builds the programs of the lab on a new machine
+	cd deploy/image && go test -race -count=1 $(UNIT_TEST_FLAGS) ./...
+	cd test/e2e && go test -race -count=1 $(UNIT_TEST_FLAGS) ./cmd/... ./harness/...
 
 .PHONY: test-main
 test-main: build ## Run the main end-to-end tests, on fleets of real components (E2E_PARALLEL at a time).
@@ -200,15 +206,18 @@ test-nightly: build ## Run the end-to-end tests of rare faults, which no other t
 quickstart-test: build ## Run every command of docs/quickstart.md on a fleet of real components; about 3 minutes on two cores.
 	cd test/e2e && go test . -count=1 -v -run '^TestQuickstart$$' -timeout 20m
 
+# One story acts at a time: the pods of one node occupy two cores.
 REAL_STORIES ?= ^TestReal
 .PHONY: test-real
 test-real: build ## Run the end-to-end tests on a node that runs pods; needs root and packages of Debian, which the test names.
 	@$(MAKE) --no-print-directory image PLATFORMS=linux/$$(go env GOARCH) IMAGE=$(CHART_IMAGE)
-	cd test/e2e && $(E2E) -v -run '$(REAL_STORIES)' -stories=real
+	cd test/e2e && $(E2E) -acting-stories 1 -v -run '$(REAL_STORIES)' -stories=real
 
+REAL_PACKAGES := runc containernetworking-plugins iptables iproute2
 .PHONY: real-packages
 real-packages: ## Install the packages of Debian that a node needs to run pods; needs root.
-	apt-get install --yes --no-install-recommends runc containernetworking-plugins iptables iproute2
+	apt-get install --yes --no-install-recommends $(REAL_PACKAGES) || \
+		{ apt-get update && apt-get install --yes --no-install-recommends $(REAL_PACKAGES); }
 
 # The last story waits for minutes until Knative's pods have ended.
 .PHONY: test-real-short

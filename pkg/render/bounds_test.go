@@ -66,6 +66,7 @@ func addPatch(size int) string {
 // What a tenant writes is refused before it becomes large, with a message that names field and remedy, and the same content is
 // rendered once.
 func TestRefusedBounds(t *testing.T) {
+	skipLongTest(t)
 	brokers := func(field, text string) map[string]any {
 		return map[string]any{"config": map[string]any{field: map[string]any{"default-br-config": text}}}
 	}

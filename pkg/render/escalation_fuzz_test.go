@@ -178,6 +178,7 @@ func randomPatch(r *rand.Rand) (PatchType, string) {
 
 // TestRandomPatchesKeepSecurityFields holds that no patch which the check lets pass changes a security field of a pod.
 func TestRandomPatchesKeepSecurityFields(t *testing.T) {
+	skipLongTest(t)
 	p, r := newPodChecker(t), rand.New(rand.NewPCG(13, 2)) //nolint:gosec // a test that repeats
 	passed := 0
 	const patches = 4000
@@ -252,6 +253,7 @@ func TestFieldsAreDecided(t *testing.T) {
 
 // TestReleaseImagesAreAllowed holds that every image of every bundled release has one of the prefixes of the releases.
 func TestReleaseImagesAreAllowed(t *testing.T) {
+	skipLongTest(t)
 	images := restrictedRenderer(t).allowedImages()
 	for component, spec := range map[api.Component]string{
 		api.Serving:  "ingress: {kourier: {enabled: true}, istio: {enabled: true}, contour: {enabled: true}, gateway-api: {enabled: true}}\nsecurity: {securityGuard: {enabled: true}}",

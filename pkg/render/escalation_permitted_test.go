@@ -20,6 +20,7 @@ import (
 
 // TestHonestContent renders what tenants do with Knative: the result is that of a trusted namespace, byte for byte.
 func TestHonestContent(t *testing.T) {
+	skipLongTest(t)
 	r := restrictedRenderer(t)
 	for name, tc := range map[string]struct {
 		component api.Component
@@ -158,6 +159,7 @@ func TestTrustIsPartOfTheKey(t *testing.T) {
 
 // TestAdditionalManifests adds objects beside the release.
 func TestAdditionalManifestsNeedTrust(t *testing.T) {
+	skipLongTest(t)
 	const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\ndata: {a: b}\n"
 	documents := map[string]string{
 		"/permitted.yaml": configMap + "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: mine}\nspec: {minAvailable: 1, selector: {matchLabels: {app: a}}}\n" +

@@ -31,6 +31,7 @@ func restrictedRenderer(tb testing.TB) *Renderer {
 // TestEscalations renders every known way to more than Knative: refused in a namespace that is not trusted, as before in one
 // that is.
 func TestEscalations(t *testing.T) {
+	skipLongTest(t)
 	r := restrictedRenderer(t)
 	for group, cases := range map[string]map[string]escalation{
 		"patches": patchEscalations(), "pods": podEscalations(), "objects": objectEscalations(), "fields": fieldEscalations(), "config": configEscalations(),

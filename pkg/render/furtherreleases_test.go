@@ -303,6 +303,7 @@ func TestFurtherReleasesAreRefused(t *testing.T) {
 // TestBundledReleasesPassTheCheck holds that the check of a further release refuses nothing that a release of Knative has, such as the
 // anchors of eventing sources.
 func TestBundledReleasesPassTheCheck(t *testing.T) {
+	skipLongTest(t)
 	checked := 0
 	for _, pattern := range []string{"knative-*/*/*.yaml", "ingress/*/*/*.yaml", "eventing-source/*/*/*.yaml"} {
 		paths, err := filepath.Glob(filepath.Join(shared.catalog.dir, pattern))

@@ -127,6 +127,7 @@ func FuzzFields(f *testing.F) {
 
 // TestOddTexts puts odd texts into fields of the matrix that take a text; FuzzFields knows them all.
 func TestOddTexts(t *testing.T) {
+	skipLongTest(t)
 	texts, places := oddTexts(), fieldPlaces(t)
 	for n := 0; n < len(places); n += 3 {
 		renderWith(t, places[n], texts[n/3%len(texts)])

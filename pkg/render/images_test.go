@@ -17,6 +17,7 @@ import (
 
 // Every image that a release file names is in the list, and nothing else.
 func TestImagesAreThoseOfTheReleaseFiles(t *testing.T) {
+	skipLongTest(t)
 	cases := map[string]struct {
 		component api.Component
 		spec      string

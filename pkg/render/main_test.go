@@ -45,6 +45,15 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), shared.Close()
 }
 
+// skipLongTest skips a test that renders hundreds of times without concurrency in the run with -short: make test-unit runs all packages
+// with -short and the race detector, which makes such a test five times slower, and then this package without both.
+func skipLongTest(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long test without concurrency; run go test without -short")
+	}
+}
+
 // resource is a CR of the component with a spec in YAML.
 func resource(tb testing.TB, component api.Component, spec string) *unstructured.Unstructured {
 	tb.Helper()

@@ -114,12 +114,43 @@ func rolloutSchema(crd map[string]any) (map[string]any, error) {
 	return rollout, nil
 }
 
-// amendFleetCRD adds the annotation that changes with the spec.
+// durationPattern accepts the texts that metav1.Duration reads: OCM's type of spec.rolloutStrategy has no pattern for minSuccessTime.
+// durationLength keeps the text within 292 years.
+const (
+	durationPattern = `^(0|([0-9]{1,6}(\.[0-9]{1,3})?(ms|s|m|h))+)$`
+	durationLength  = int64(16)
+)
+
+// amendFleetCRD adds the bounds on minSuccessTime, and the annotation that changes with the spec.
 func amendFleetCRD(crd map[string]any) error {
+	if boundDurations(crd) == 0 {
+		return errors.New("it has no minSuccessTime")
+	}
 	if err := annotateSchema(crd); err != nil {
 		return err
 	}
 	return checkSize(crd)
+}
+
+// boundDurations sets the bounds on each minSuccessTime below a schema, and returns their number.
+func boundDurations(schema any) int {
+	count := 0
+	switch s := schema.(type) {
+	case []any:
+		for _, item := range s {
+			count += boundDurations(item)
+		}
+	case map[string]any:
+		for name, field := range s {
+			if duration, ok := field.(map[string]any); ok && name == "minSuccessTime" {
+				duration["pattern"], duration["maxLength"] = durationPattern, durationLength
+				count++
+				continue
+			}
+			count += boundDurations(field)
+		}
+	}
+	return count
 }
 
 // boundFields sets the manager's bounds on every text, list and map of a spec.

@@ -5,7 +5,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,6 +98,24 @@ workloads: {type: array, maxItems: 7, items: {type: object, properties: {replica
 `))
 	if diff := cmp.Diff(want, parse(t, data)); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+}
+
+// TestBoundDurations holds that the schema accepts only texts that metav1.Duration reads.
+func TestBoundDurations(t *testing.T) {
+	schema := parse(t, []byte(`{versions: [{properties: {all: {properties: {minSuccessTime: {type: string}}}, progressive: {properties: {minSuccessTime: {type: string}}}}}]}`))
+	if count := boundDurations(schema); count != 2 {
+		t.Errorf("%d durations have bounds, want 2", count)
+	}
+	pattern := regexp.MustCompile(durationPattern)
+	for text, want := range map[string]bool{
+		"0": true, "0s": true, "90m": true, "2h30m": true, "1.5h": true, "999999h999999h": true,
+		"": false, "10": false, "1d": false, "5 min": false, "-1h": false, "9999999h": false, "999999h999999h999999h": false,
+	} {
+		accepted := pattern.MatchString(text) && len(text) <= int(durationLength)
+		if _, err := time.ParseDuration(text); accepted != want || accepted && err != nil {
+			t.Errorf("%q is accepted: %t, and read with error %v", text, accepted, err)
+		}
 	}
 }
 

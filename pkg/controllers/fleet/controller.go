@@ -5,13 +5,11 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
@@ -139,13 +137,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	fleet := &fleetv1alpha1.KnativeFleet{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, fleet); err != nil {
-		return reconcile.Result{}, fmt.Errorf("cannot read KnativeFleet %q: %w", req.NamespacedName, err)
+	fleet, no, err := decodeFleet(read)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	p := &pass{
 		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName), now: r.Clock.Now(),
-		report: report{generation: fleet.Generation},
+		report: report{generation: fleet.Generation, problem: no},
 	}
 	return p.reconcile(ctx)
 }

@@ -364,7 +364,8 @@ func (h *fakeHub) status() fleetv1alpha1.KnativeFleetStatus {
 		h.t.Fatalf("no KnativeFleet (error %v)", err)
 	}
 	var fleet fleetv1alpha1.KnativeFleet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, &fleet); err != nil {
+	content := map[string]any{"status": read.Object["status"]} // the spec of a test may be invalid
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &fleet); err != nil {
 		h.t.Fatal(err)
 	}
 	return fleet.Status

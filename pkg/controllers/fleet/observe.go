@@ -28,8 +28,11 @@ func (p *pass) observe() (*templates, error) {
 	if err := p.listChildren(); err != nil {
 		return nil, err
 	}
-	t, no := readTemplates(&p.fleet.Spec)
 	p.report.removals = dropOldRemovals(p.fleet.Status.Removals, p.now)
+	if p.report.problem != nil {
+		return nil, nil
+	}
+	t, no := readTemplates(&p.fleet.Spec)
 	if no != nil {
 		p.report.problem = no
 		return nil, nil

@@ -3,14 +3,10 @@
 package fleet
 
 import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
 
-	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
@@ -20,9 +16,9 @@ func (r *Reconciler) Selection(name types.NamespacedName) (*rollout.Selection, e
 	if err != nil || read == nil {
 		return nil, err
 	}
-	fleet := &fleetv1alpha1.KnativeFleet{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, fleet); err != nil {
-		return nil, fmt.Errorf("cannot read KnativeFleet %q: %w", name, err)
+	fleet, no, err := decodeFleet(read)
+	if err != nil || no != nil {
+		return nil, err
 	}
 	p := &pass{Reconciler: r, read: read, fleet: fleet}
 	in, err := p.gatherSelection()

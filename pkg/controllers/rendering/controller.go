@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	configs, directWaiting, err := r.listDirect(component)
+	configs, directWaiting, err := r.listDirect(ctx, component)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
@@ -23,8 +24,8 @@ import (
 )
 
 // listDirect returns the resources that this manager installs without a work agent, and whether the cluster of a resource waits for its
-// turn.
-func (r *Reconciler) listDirect(component api.Component) (configs []*unstructured.Unstructured, waiting bool, err error) {
+// turn. A resource whose status cannot be read is left out: the clusters of other namespaces do not wait for the resource.
+func (r *Reconciler) listDirect(ctx context.Context, component api.Component) (configs []*unstructured.Unstructured, waiting bool, err error) {
 	all, err := r.Configs[component].List(labels.Everything())
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot list %ss: %w", component.Kind(), err)
@@ -36,7 +37,8 @@ func (r *Reconciler) listDirect(component api.Component) (configs []*unstructure
 		}
 		conditions, err := readConditions(config)
 		if err != nil {
-			return nil, false, err
+			log.FromContext(ctx).Error(err, "a resource takes no part in the rollout of a new rendering; correct the status of the resource")
+			continue
 		}
 		waiting = waiting || apimeta.IsStatusConditionFalse(conditions, api.RenderingCurrent)
 		configs = append(configs, config)

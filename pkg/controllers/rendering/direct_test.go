@@ -330,6 +330,20 @@ func TestNamespacesAreSeparate(t *testing.T) {
 	}
 }
 
+// TestUnreadableStatus holds that a resource whose status cannot be read does not keep the turn from the clusters of other namespaces.
+func TestUnreadableStatus(t *testing.T) {
+	h := newDirectHub(t, clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All}, "c1")
+	broken := testDirect("broken", "", conditions{api.RenderingCurrent: metav1.ConditionFalse}, time.Now())
+	broken.SetNamespace("others")
+	broken.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": api.RenderingCurrent, "status": "False", "lastTransitionTime": "never"}}}
+	if err := h.client.Tracker().Add(broken); err != nil {
+		t.Fatal(err)
+	}
+	if turns, _ := h.turns(t); !slices.Equal(turns, []string{"c1"}) {
+		t.Errorf("%q have the turn, want c1", turns)
+	}
+}
+
 // add creates or replaces a resource without a KnativeFleet, whose conditions are an hour old.
 func (h *directHub) add(t *testing.T, namespace, name, turn string, has conditions) {
 	t.Helper()

@@ -188,6 +188,13 @@ func testConfig(owner string, annotations map[string]string) *unstructured.Unstr
 	return u
 }
 
+// testBoundConfig returns KnativeServing fleet/default with a reference to a ClusterProfile.
+func testBoundConfig() *unstructured.Unstructured {
+	u := testConfig("", nil)
+	u.Object["spec"] = map[string]any{"clusterProfileRef": map[string]any{"name": "cluster1"}}
+	return u
+}
+
 func listerOf(t *testing.T, o runtime.Object) cache.GenericLister {
 	t.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -215,6 +222,8 @@ func TestRolloutOf(t *testing.T) {
 		"a Placement selects the cluster":          {config: testConfig("", nil), placements: selected, key: "Placement fleet/all", group: "canaries"},
 		"a KnativeFleet owns the resource":         {config: testConfig("web", nil), placements: selected, selection: web, key: "KnativeFleet fleet/web", group: "north"},
 		"a KnativeFleet that cannot be followed":   {config: testConfig("web", nil), key: "default"},
+		"a tenant's resource":                      {config: testBoundConfig(), key: "namespace fleet"},
+		"a Placement selects a tenant's cluster":   {config: testBoundConfig(), placements: selected, key: "Placement fleet/all", group: "canaries"},
 		"the resource has the annotation":          {config: testConfig("", immediate), key: "default", immediate: true},
 		"the ClusterManagementAddOn has it":        {config: testConfig("", nil), definition: immediate, key: "default", immediate: true},
 		"the KnativeFleet has the annotation":      {config: testConfig("web", nil), selection: &rollout.Selection{Annotations: immediate}, key: "KnativeFleet fleet/web", immediate: true},

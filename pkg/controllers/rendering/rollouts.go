@@ -28,6 +28,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
+	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
 // clusterRollout is the rollout of renderings to the clusters of one strategy.
@@ -59,8 +60,9 @@ type placement struct {
 }
 
 // gatherRollouts returns the rollouts of the component by key. An add-on belongs to one rollout: that of the KnativeFleet that owns its
-// configuration, else that of the first Placement that selects the cluster, else the default. A resource without a work agent belongs
-// to the rollout of the KnativeFleet that owns the resource, else to that of its namespace.
+// configuration, else that of the first Placement that selects the cluster, else that of the namespace of a resource that refers to
+// the cluster, else the default. A resource without a work agent belongs to the rollout of the KnativeFleet that owns the resource, else
+// to that of its namespace.
 func (r *Reconciler) gatherRollouts(
 	ctx context.Context, component api.Component, addOns []*addonv1beta1.ManagedClusterAddOn, configs []*unstructured.Unstructured,
 ) (map[string]*clusterRollout, error) {
@@ -153,12 +155,21 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 			return &clusterRollout{key: p.key, strategy: p.strategy, related: p.related}, nil
 		}
 	}
-	if m.addOn == nil {
+	if refersToCluster(config) {
 		// The authors of a namespace decide on the health of its clusters, which must not stop the clusters of others.
-		namespace := m.config.GetNamespace()
+		namespace := config.GetNamespace()
 		return &clusterRollout{key: "namespace " + namespace, strategy: g.Default, related: &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace}}, nil
 	}
 	return &clusterRollout{key: "default", strategy: g.Default}, nil
+}
+
+// refersToCluster reports whether the resource names one cluster, unlike the default of an add-on.
+func refersToCluster(config *unstructured.Unstructured) bool {
+	if config == nil {
+		return false
+	}
+	_, refers := target.ReferenceOf(config)
+	return refers
 }
 
 // fleetRolloutOf is rolloutOf for a cluster whose resource belongs to a KnativeFleet; nil for any other cluster.

@@ -106,7 +106,8 @@ func (m *ManifestWork) deleteAddOn(ctx context.Context, s *scope) error {
 
 // copyRemovalAnnotations copies the annotations about the removal from the resource to the add-on, because other controllers
 // remove the add-on. The add-on loses copies that the resource no longer has, or that are no longer permitted, and keeps
-// annotations that an administrator set on the add-on alone.
+// annotations that an administrator set on the add-on, unless a permitted annotation of the resource has another value. An unknown value
+// requests nothing.
 func (m *ManifestWork) copyRemovalAnnotations(ctx context.Context, s *scope) error {
 	annotations := maps.Clone(s.addOn.Annotations)
 	if annotations == nil {
@@ -115,8 +116,7 @@ func (m *ManifestWork) copyRemovalAnnotations(ctx context.Context, s *scope) err
 	before := s.addOn.Annotations[api.PassedOnAnnotation]
 	copied := slices.DeleteFunc(strings.Split(before, ","), func(name string) bool { return name == "" })
 	for _, name := range []string{api.ForceOrphanAnnotation, api.DeletionPolicyAnnotation} {
-		desired, requested := s.Config.GetAnnotations()[name]
-		requested = requested && !s.Annotations.Refuses(name)
+		desired, requested := s.Annotations.Permitted[name]
 		current, exists := s.addOn.Annotations[name]
 		switch {
 		case requested && (!exists || current != desired):

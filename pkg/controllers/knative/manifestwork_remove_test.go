@@ -269,6 +269,12 @@ func TestPassOn(t *testing.T) {
 			self: destructive, addOn: map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete},
 			want: map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete}, told: api.ReasonEscalationNotPermitted,
 		},
+		"values that request nothing, in a namespace that is not trusted": {
+			reason: "A tenant does not replace the administrator's values.", change: func(h *fakeHub) { h.trusted = nil },
+			self:  map[string]string{api.DeletionPolicyAnnotation: "x", api.ForceOrphanAnnotation: "false"},
+			addOn: map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete, api.ForceOrphanAnnotation: "true"},
+			want:  map[string]string{api.DeletionPolicyAnnotation: api.DeletionPolicyDelete, api.ForceOrphanAnnotation: "true"},
+		},
 		"after the binding was taken away": {
 			reason: "A namespace without permission deletes nothing on the cluster; force-orphan is harmless.",
 			change: func(h *fakeHub) { h.bindings = nil }, self: destructive,

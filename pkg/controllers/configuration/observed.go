@@ -21,14 +21,25 @@ type observations struct {
 	unchecked map[types.NamespacedName]bool
 }
 
-// addSpec adds the object of an event.
+// addSpec adds the object of an event. Of more than historyLimit objects, which come while the hub refuses the records, the newest stay:
+// the author of a resource decides how many and how large the objects are.
 func (o *observations) addSpec(config *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.specs == nil {
 		o.specs = map[types.NamespacedName][]*unstructured.Unstructured{}
 	}
-	o.specs[client.ObjectKeyFromObject(config)] = append(o.specs[client.ObjectKeyFromObject(config)], config)
+	name := client.ObjectKeyFromObject(config)
+	specs := append(o.specs[name], config)
+	o.specs[name] = slices.Clone(specs[max(0, len(specs)-historyLimit):])
+}
+
+// removeSpecs forgets all objects of a resource.
+func (o *observations) removeSpecs(name types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.specs, name)
+	delete(o.unchecked, name)
 }
 
 // markUnchecked requests a comparison of the revisions with the resource as it is.

@@ -45,10 +45,14 @@ func (r *Recorder) isExcluded(config *unstructured.Unstructured) bool {
 }
 
 // recordSpecs records every spec of a resource that is not recorded yet, and prunes the history. Live is the resource from the
-// cache, or nil.
+// cache, or nil for a resource that was deleted: Kubernetes deletes the revisions of such a resource.
 func (r *Recorder) recordSpecs(ctx context.Context, name types.NamespacedName, live *unstructured.Unstructured) error {
+	if live == nil {
+		r.observations.removeSpecs(name)
+		return nil
+	}
 	specs, unchecked := r.observations.listSpecs(name), r.observations.takeUnchecked(name)
-	if len(specs) == 0 && unchecked && live != nil {
+	if len(specs) == 0 && unchecked {
 		specs = append(specs, live)
 	}
 	if len(specs) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -381,6 +382,30 @@ func TestFailuresLoseNothing(t *testing.T) {
 	failing = nil
 	h.settle()
 	h.want("All are recorded, in order.", "3 1.23  u1", "2 1.22  u1", "1 1.21  u1")
+}
+
+// TestRefusedRecords holds that the specs of a resource whose records the hub refuses take a bounded amount of memory, and that a deleted
+// resource leaves no spec behind.
+func TestRefusedRecords(t *testing.T) {
+	h := newRecordHub(t)
+	refusal := apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "a", errors.New("exceeded quota"))
+	h.kube.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+	for n := range 3 * historyLimit {
+		h.apply(fmt.Sprintf("1.%d", n), nil)
+		if _, err := h.reconcile(); !apierrors.IsForbidden(err) {
+			t.Fatalf("the error is %v, want the refusal", err)
+		}
+	}
+	name := types.NamespacedName{Namespace: "fleet", Name: "default"}
+	if specs := h.r.observations.listSpecs(name); len(specs) != historyLimit || specs[historyLimit-1] != h.last {
+		t.Errorf("%d specs are kept, want the newest %d", len(specs), historyLimit)
+	}
+	if err := h.configs.Delete(h.last); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.reconcile(); err != nil || len(h.r.observations.listSpecs(name)) > 0 {
+		t.Errorf("%d specs of the deleted resource are kept, the error is %v", len(h.r.observations.listSpecs(name)), err)
+	}
 }
 
 // TestCacheBehind holds that numbers are given once, and that nothing is recorded twice, when the cache does not show yet

@@ -147,7 +147,7 @@ verify: ## Everything that can be checked without running the code.
 # themselves: -parallel is greater than the number of stories.
 E2E_PARALLEL ?= 2
 STORY_TIMES := $(CURDIR)/_output/stories.txt
-E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 75m
+E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 150m
 # Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
 PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
 # Groups of programs that only stories of `make test-rest` need: a build beside the stories would slow the stories down.

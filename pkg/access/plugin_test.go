@@ -235,7 +235,7 @@ func TestNothingOfAPluginIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pids := filepath.Join(t.TempDir(), "pids")
 			script := "echo $$ >>" + pids + "; sleep 601 >/dev/null 2>&1 & echo $! >>" + pids + "\n" + end
-			_, _ = runPlugin(t, specFor(plugin(t, script)), 2*time.Second) // a busy machine starts the script later
+			_, _ = runPlugin(t, specFor(plugin(t, script)), 6*time.Second) // a busy machine starts the script later
 			data, err := os.ReadFile(pids)
 			if err != nil || strings.Count(string(data), "\n") != 2 {
 				t.Fatalf("processes: %q, %v", data, err)

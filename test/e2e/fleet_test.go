@@ -129,7 +129,7 @@ func eventually(t *testing.T, what string, patience time.Duration, check func(ct
 }
 
 // restTime is how long nothing may change before a story takes a snapshot.
-const restTime = 3 * time.Second
+const restTime = 5 * time.Second
 
 // awaitRest waits until what a function reads has not changed for restTime, and returns what was read. A late write of the step before, such
 // as of a controller that waits for a processor, would otherwise count as a write of the next step.

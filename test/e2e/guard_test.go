@@ -93,12 +93,12 @@ type installationState struct {
 func (m team) readInstallation(t *testing.T, c *lab.Cluster) installationState {
 	t.Helper()
 	settled(t, m.Fleet, api.Serving, c)
-	connect(t, c).awaitWebhooksWritten(t) // the webhook writes its CA a moment after its Deployment is available
+	objects := connect(t, c).restingSpecs(t)
 	works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := installationState{Works: map[string]string{}, Objects: specs(t, connect(t, c))}
+	out := installationState{Works: map[string]string{}, Objects: objects}
 	for _, w := range works {
 		out.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
 	}
@@ -191,6 +191,7 @@ func unreachable(t *testing.T, m team, c *lab.Cluster) {
 	m.back(t, c)
 	m.awaitHandover(t, c, before)
 	available(t, m.Fleet, []api.Component{api.Serving}, c)
+	usualLease(t, m, c.Name)
 }
 
 // returnWithoutDecision stops OCM's placement controller while a cluster is away and returns.
@@ -213,6 +214,7 @@ func returnWithoutDecision(t *testing.T, m team, c *lab.Cluster) {
 	}
 	m.awaitHandover(t, c, before)
 	available(t, m.Fleet, []api.Component{api.Serving}, c)
+	usualLease(t, m, c.Name)
 }
 
 // all runs something for every cluster.

@@ -125,11 +125,7 @@ func stopAndStartCluster(t *testing.T, m team) {
 	})
 	m.untouched(t, c, before)
 	m.back(t, c)
-	_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,
-		[]byte(`{"spec":{"leaseDurationSeconds":60}}`), metav1.PatchOptions{}) // the stages below keep the cluster reachable
-	if err != nil {
-		t.Fatal(err)
-	}
+	usualLease(t, m, c.Name) // the stages below keep the cluster reachable
 	eventually(t, "the cluster has no taint", 2*time.Minute, func(ctx context.Context) error {
 		cluster, err := m.Clusters.ClusterV1().ManagedClusters().Get(ctx, c.Name, metav1.GetOptions{})
 		if err == nil && len(cluster.Spec.Taints) > 0 {

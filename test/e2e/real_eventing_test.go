@@ -125,7 +125,8 @@ func (s spoke) deliverEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := map[string]int{}
-	for _, event := range events {
+	slices.Sort(events)
+	for _, event := range slices.Compact(events) { // Knative delivers an event at least once
 		kind, _, _ := strings.Cut(event, " ")
 		counts[kind]++
 	}

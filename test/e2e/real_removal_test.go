@@ -57,15 +57,12 @@ func (s spoke) checkEnded(t *testing.T, component api.Component) {
 // bucketService begins the name of a Service that the autoscaler creates, and that stays after a removal.
 const bucketService = "autoscaler-bucket-"
 
-// mostHeldLeases is the number of Leases of a namespace that may keep their holder. A program of Knative reads and updates each of its about
-// ten Leases to release the Lease, and does not try again after a Conflict with its own renewal. A program without permissions
-// releases none.
-const mostHeldLeases = 1
-
-// listRunLeftovers lists what must not outlive the running pods: the pods with a container that has not ended, the objects that the add-on has delivered for the pods, and
-// more than mostHeldLeases Leases with a holder, for which the pods of the next installation would wait. Leases without a holder stay.
+// listRunLeftovers lists what must not outlive the running pods: the pods with a container that has not ended, the objects that the add-on
+// has delivered for the pods, and the Leases of a program that has released none of its Leases, for which the pods of the next
+// installation would wait. Leases without a holder stay.
 func (s spoke) listRunLeftovers(ctx context.Context, namespace string) ([]string, error) {
-	var out, held []string
+	var out []string
+	var leases []unstructured.Unstructured
 	for resource, group := range map[string]string{"pods": "", "services": "", "serviceaccounts": "", "leases": "coordination.k8s.io"} {
 		list, err := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
 			Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -73,25 +70,45 @@ func (s spoke) listRunLeftovers(ctx context.Context, namespace string) ([]string
 			return nil, fmt.Errorf("cannot list %s: %w", resource, err)
 		}
 		for _, o := range list.Items {
-			holder, _, _ := unstructured.NestedString(o.Object, "spec", "holderIdentity")
 			phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 			switch {
 			case resource == "serviceaccounts" && o.GetName() == "default": // Kubernetes creates this account in every Namespace
 			case resource == "services" && strings.HasPrefix(o.GetName(), bucketService):
 			case resource == "pods" && (phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)): // kubelet deletes the pod next
-			case resource == "leases" && holder == "":
 			case resource == "leases":
-				held = append(held, "lease "+o.GetName()+" "+holder)
+				leases = append(leases, o)
 			default:
 				out = append(out, resource+" "+o.GetName())
 			}
 		}
 	}
-	if len(held) > mostHeldLeases {
-		out = append(out, held...)
-	}
+	out = append(out, listHeldLeases(leases)...)
 	slices.Sort(out)
 	return out, nil
+}
+
+// fewestLeases is the number of Leases with which a program is judged: a program with fewer Leases may release none by chance.
+const fewestLeases = 3
+
+// listHeldLeases lists the Leases of programs that have released none of their Leases. A program of Knative reads and updates each of its
+// Leases to release the Lease, and does not try again after a Conflict with its own renewal, which a busy node makes likely. A program
+// without permissions releases none. The name of a Lease begins with the name of the program.
+func listHeldLeases(leases []unstructured.Unstructured) []string {
+	all, held := map[string]int{}, map[string][]string{}
+	for i := range leases {
+		program, _, _ := strings.Cut(leases[i].GetName(), ".")
+		all[program]++
+		if holder, _, _ := unstructured.NestedString(leases[i].Object, "spec", "holderIdentity"); holder != "" {
+			held[program] = append(held[program], "lease "+leases[i].GetName()+" "+holder)
+		}
+	}
+	var out []string
+	for program, names := range held {
+		if len(names) == all[program] && len(names) >= fewestLeases {
+			out = append(out, names...)
+		}
+	}
+	return out
 }
 
 // reinstallServing enables the add-on again: the Service that was there before has to answer without a request of its user.

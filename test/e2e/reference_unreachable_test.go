@@ -205,8 +205,19 @@ func denyConfigMap(t *testing.T, m team, c *lab.Cluster) {
 // shortLease makes the hub report an unreachable cluster within seconds.
 func shortLease(t *testing.T, m team, cluster string) {
 	t.Helper()
+	setLease(t, m, cluster, 2)
+}
+
+// usualLease sets OCM's default, with which a short stall of the agent keeps the cluster reachable.
+func usualLease(t *testing.T, m team, cluster string) {
+	t.Helper()
+	setLease(t, m, cluster, 60)
+}
+
+func setLease(t *testing.T, m team, cluster string, seconds int) {
+	t.Helper()
 	_, err := m.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), cluster, types.MergePatchType,
-		[]byte(`{"spec":{"leaseDurationSeconds":2}}`), metav1.PatchOptions{})
+		fmt.Appendf(nil, `{"spec":{"leaseDurationSeconds":%d}}`, seconds), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestRenderings(t *testing.T) {
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
 	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(
-		`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"15s","maxFailures":0}}}]}`,
+		`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"60s","maxFailures":0}}}]}`,
 		m.namespace, placementName))
 	hash := m.specHash(t)
 	eventually(t, "all clusters have completed the spec", 3*time.Minute, m.checkCompleted(hash, len(f.Managed)))

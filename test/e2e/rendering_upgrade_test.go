@@ -39,7 +39,7 @@ func TestUpgradedRendering(t *testing.T) {
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
 	m.setInstallStrategy(t, api.Serving, fmt.Sprintf(
-		`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"30s","maxFailures":0}}}]}`,
+		`{"type":"Placements","placements":[{"namespace":%q,"name":%q,"rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1,"minSuccessTime":"2s","progressDeadline":"60s","maxFailures":0}}}]}`,
 		m.namespace, placementName))
 	eventually(t, "all clusters have completed the spec", 3*time.Minute, m.checkCompleted(m.specHash(t), len(f.Managed)))
 

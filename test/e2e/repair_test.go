@@ -61,8 +61,8 @@ func repairWorkloads(t *testing.T, f *harness.Fleet) {
 // tests, may come first; then the change is made again, until it was the agent that was asked.
 func awaitRepair(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restored func(context.Context) error) {
 	t.Helper()
-	const most = 5
-	for range most {
+	var changes int
+	for began := time.Now(); time.Since(began) < loadFactor*2*time.Minute; changes++ {
 		available(t, f, []api.Component{api.Serving}, c)
 		awaitIdleAgent(t, f, c)
 		asked, start := repairRequests(t, f, c), time.Now()
@@ -77,7 +77,7 @@ func awaitRepair(t *testing.T, f *harness.Fleet, c *lab.Cluster, change, restore
 			return
 		}
 	}
-	t.Errorf("the agent was not asked to repair any of %d changes", most)
+	t.Errorf("the agent was not asked to repair any of %d changes", changes)
 }
 
 // wasAsked reports whether the agent was asked to repair Serving since the requests were read. The manager writes its Event beside the

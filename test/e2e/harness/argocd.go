@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"open-cluster-management.io/knative-addon/test/lab/process"
 	"open-cluster-management.io/knative-addon/test/lab/tools"
@@ -97,7 +96,7 @@ func (a ArgoCD) Run(ctx context.Context, f *Fleet) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return p.WaitReady(ctx, func(context.Context) error {
 		log, err := os.ReadFile(p.LogFile())

@@ -4,6 +4,7 @@ package addon
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,7 @@ import (
 const manifestsLimit = 500 * 1024
 
 // PayloadWorks returns the works that addon-framework builds from the objects of a payload when OCM wants the configurations for the
-// add-on. existing are the payloads that the hub has. The works have no executor.
+// add-on. existing are the payloads that the hub has; manifests that addon-framework cannot read are left out. The works have no executor.
 func PayloadWorks(
 	objects []runtime.Object, addon *addonv1beta1.ManagedClusterAddOn, configs map[string]string, existing []*workv1.ManifestWork,
 ) ([]*workv1.ManifestWork, error) {
@@ -33,7 +34,9 @@ func PayloadWorks(
 	}
 	present := make([]workv1.ManifestWork, 0, len(existing))
 	for _, p := range existing {
-		present = append(present, *p)
+		readable := *p
+		readable.Spec.Workload.Manifests = slices.DeleteFunc(slices.Clone(p.Spec.Workload.Manifests), func(m workv1.Manifest) bool { return !manifestwork.IsReadable(m) })
+		present = append(present, readable)
 	}
 	works, _, err := builder.NewWorkBuilder().WithManifestsLimit(manifestsLimit).Build(objects, describe,
 		builder.ExistingManifestWorksOption(present),

@@ -29,8 +29,9 @@ import (
 
 // addon-framework does not repair the metadata of a payload. The framework skips a write when its last write had the same content and the
 // payload has the generation of that write, and labels, annotations and owners do not change the generation. The framework also takes a
-// payload without the add-on's label for written, because neither cache has the payload and the creation fails with AlreadyExists. The agent
-// of the cluster may write both, and OCM would wait for the cluster without end. docs/design/0006-waves.md has the rule.
+// payload without the add-on's label for written, because neither cache has the payload and the creation fails with AlreadyExists. At last,
+// every write of the framework fails while a payload has a manifest whose kind or name cannot be read. The agent of the cluster may cause all
+// three, and OCM would wait for the cluster without end. docs/design/0006-waves.md has the rule.
 
 const (
 	// metadataWait is the time that addon-framework gets to write the metadata of a payload, or a payload of an installation that ran.
@@ -40,9 +41,13 @@ const (
 	firstPayloadWait = 10 * time.Minute
 )
 
-// restorePayloads restores the label, the configurations and the owner of the payloads when these have differed for metadataWait or
-// firstPayloadWait. The result is the time until the next pass; 0 without a difference.
+// restorePayloads writes payloads that addon-framework cannot read, at once, and restores the label, the configurations and the owner of the
+// payloads when these have differed for metadataWait or firstPayloadWait. The result is the time until the next pass; 0 without a difference.
 func (r *Reconciler) restorePayloads(ctx context.Context, s *scope, bundle *render.Bundle) (time.Duration, error) {
+	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
+	if !isLeaving && manifestwork.HasUnreadableManifest(s.payloads, bundle, s.foundation) {
+		return 0, r.writePayload(ctx, s, bundle, s.wantedConfigs())
+	}
 	key := client.ObjectKeyFromObject(s.addon)
 	differing := s.differingPayloads(bundle)
 	if len(s.payloads) > 0 && len(differing) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -36,6 +37,12 @@ func payloadOf(h *fakeHub) *workv1.ManifestWork {
 // forgeConfigs makes the payload name the spec with another hash.
 func forgeConfigs(h *fakeHub) {
 	payloadOf(h).Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = manifestwork.ConfigsText(configs("forged"))
+}
+
+// addManifest adds a manifest to the payload.
+func addManifest(h *fakeHub, text string) {
+	p := payloadOf(h)
+	p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(text)}})
 }
 
 // TestRestorePayloads holds when the controller writes the metadata of payloads, which addon-framework does not repair.
@@ -81,6 +88,16 @@ func TestRestorePayloads(t *testing.T) {
 				forgeConfigs(h)
 				payloadOf(h).Spec.Workload.Manifests = nil
 			},
+		},
+		"an unreadable manifest": {
+			reason: "Each write of addon-framework fails.", want: []string{patchStatus, updatePayload},
+			change: func(h *fakeHub) {
+				addManifest(h, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"items":[]}`)
+			},
+		},
+		"a readable manifest of another": {
+			reason: "addon-framework removes the manifest.", want: []string{patchStatus},
+			change: func(h *fakeHub) { addManifest(h, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) },
 		},
 		"without the label": {
 			reason: "addon-framework takes the payload for written.", since: due, want: []string{patchStatus, patchPayload},
@@ -157,6 +174,24 @@ func TestRestoredMetadata(t *testing.T) {
 	}
 	if got.Labels[addonv1beta1.AddonLabelKey] == "" || len(got.Spec.Workload.Manifests) != len(want.Spec.Workload.Manifests) {
 		t.Errorf("the payload has labels %v and %d manifests", got.Labels, len(got.Spec.Workload.Manifests))
+	}
+}
+
+// TestUnreadableManifest holds that the written payload has the manifests of the bundle, and that the others are gone.
+func TestUnreadableManifest(t *testing.T) {
+	h := ownedDelivery(t)
+	b, err := rolling()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`{"apiVersion":"apps/","kind":"Deployment","metadata":{"name":"x"}}`, `[]`, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"items":[]}`} {
+		addManifest(h, text)
+	}
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.updated[0]; !manifestwork.MatchBundle([]*workv1.ManifestWork{got}, b, h.works[0]) {
+		t.Errorf("the payload has %d manifests, which are not those of the bundle", len(got.Spec.Workload.Manifests))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -84,13 +86,44 @@ func RemovedJobs(payload *workv1.ManifestWork) []string {
 	return out
 }
 
+// HasUnreadableManifest reports whether a payload has a manifest, beside those of the bundle, whose kind and name cannot be read, such as a
+// manifest with a field "items". addon-framework writes no payload that has such a manifest.
+func HasUnreadableManifest(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+	wanted := canonicalPayload(b, foundation)
+	for _, p := range payloads {
+		for _, m := range p.Spec.Workload.Manifests {
+			if _, ok := findCanonical(wanted, m.Raw); !ok && !IsReadable(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IsReadable reports whether the kind and the name of a manifest can be read, as addon-framework reads both.
+func IsReadable(m workv1.Manifest) bool {
+	object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, m.Raw)
+	if err != nil {
+		return false
+	}
+	_, err = apimeta.Accessor(object)
+	gvk := object.GetObjectKind().GroupVersionKind()
+	return err == nil && gvk.Kind != "" && gvk.Version != ""
+}
+
+// canonicalPayload returns the manifests of the bundle's payload as canonical JSON.
+func canonicalPayload(b *render.Bundle, foundation *workv1.ManifestWork) map[string]struct{} {
+	out := make(map[string]struct{}, len(b.Payload)+1)
+	out[string(encodeJSON(bundleMark(b)))] = struct{}{}
+	for o := range payloadObjects(b, foundation) {
+		out[string(o.JSON)] = struct{}{}
+	}
+	return out
+}
+
 // MatchBundle reports whether the payloads together are exactly the payload of the bundle.
 func MatchBundle(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	missing := make(map[string]struct{}, len(b.Payload)+1)
-	missing[string(encodeJSON(bundleMark(b)))] = struct{}{}
-	for o := range payloadObjects(b, foundation) {
-		missing[string(o.JSON)] = struct{}{}
-	}
+	missing := canonicalPayload(b, foundation)
 	for _, p := range payloads {
 		for _, m := range p.Spec.Workload.Manifests {
 			text, ok := findCanonical(missing, m.Raw)

@@ -73,6 +73,7 @@ func TestHostileCluster(t *testing.T) {
 	k.watchLeaks(t)
 
 	t.Run("OCM lets the agent write works and status, and no record of the hub", func(t *testing.T) { k.checkPermissions(t) })
+	t.Run("a status that the caches of the hub cannot decode is refused", func(t *testing.T) { k.forgeUndecodable(t) })
 	t.Run("a forged handover in an annotation of a work has no effect", func(t *testing.T) { k.forgeHandover(t) })
 	t.Run("a forged configuration in the status, in a race with OCM, has no effect", func(t *testing.T) { k.raceWithOCM(t, private) })
 	t.Run("a forged configuration in the status while OCM is stopped has no effect", func(t *testing.T) { k.forgeWithoutOCM(t, private) })

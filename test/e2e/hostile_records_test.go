@@ -69,6 +69,7 @@ func (k *hostileAgent) forgeWorks(t *testing.T) {
 	}
 	k.forgeVersion(t, foundation)
 	k.forgePayload(t)
+	k.forgeManifest(t)
 	k.forgeLabels(t)
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, addonv1beta1.AddonLabelKey, "somebody-else"))
 	k.patchWork(t, gate, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, addonv1beta1.AddonLabelKey))
@@ -98,6 +99,36 @@ func (k *hostileAgent) forgePayload(t *testing.T) {
 		k.patchWork(t, firstPayload, patch)
 		k.awaitPayload(t, before)
 	}
+}
+
+// forgeManifest adds a manifest to the payload that addon-framework cannot read, so that the framework cannot write the payload.
+func (k *hostileAgent) forgeManifest(t *testing.T) {
+	t.Helper()
+	works := k.Works.WorkV1().ManifestWorks(k.cluster.Name)
+	before, err := works.Get(t.Context(), firstPayload, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := workv1.Manifest{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"forged"},"items":[]}`),
+	}}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"workload": workv1.ManifestsTemplate{
+		Manifests: append(slices.Clone(before.Spec.Workload.Manifests), forged),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.patchWork(t, firstPayload, string(patch))
+	eventually(t, "the payload has the manifests of the hub again", time.Minute, func(ctx context.Context) error {
+		got, err := works.Get(ctx, firstPayload, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !manifestwork.SameManifests(got, before) {
+			return fmt.Errorf("the payload has %d manifests, want the %d manifests of before", len(got.Spec.Workload.Manifests), len(before.Spec.Workload.Manifests))
+		}
+		return nil
+	})
 }
 
 // forgeLabels takes the labels by which the hub finds foundation and gate, and gives the foundation the label by which OCM counts works.

@@ -85,6 +85,9 @@ func (k *hostileAgent) undecodableStatuses(agent dynamic.Interface) []undecodabl
 		{agent, clusters, k.cluster.Name, "status", `{"status":{"managedNamespaces":[{"name":"forged","clusterSet":"forged",` + conditions + `}]}}`, aTime},
 		{agent, clusters, k.cluster.Name, "status", `{"status":{"allocatable":{"forged":"1e.5"}}}`, aQuantity},
 	}
+	patches = append(patches, undecodablePatch{
+		agent, works, work, "status", strings.Replace(fmt.Sprintf(manifest, 0, `"conditions":[]`), `"ordinal":0`, `"ordinal":3e9`, 1), "resourceMeta.ordinal",
+	})
 	for _, time := range []string{"2024-01-01T00:00:00z", "2024-01-01t00:00:00Z", "2024-01-01T00:00:00Ztrailer", "2024-01-01T00:00:00x5Z", "2024-01-01T00:00:00+99:99"} {
 		patches = append(patches, undecodablePatch{
 			agent, works, work, "status", `{"status":{` + fmt.Sprintf(undecodableConditions, time) + `}}`,
@@ -109,6 +112,8 @@ func (k *hostileAgent) undecodableTenantPatches() []undecodablePatch {
 		{k.configs, profileResource, k.cluster.Name, "status", `{"status":{` + conditions + `}}`, aTime},
 		{k.configs, profileResource, k.cluster.Name, "status", `{"status":{"properties":[{"name":"forged","value":"forged","lastObservedTime":"2024-01-01T00:00:00z"}]}}`, aTime},
 		{k.configs, tenantPlacements, "forged", "", `{"spec":{"numberOfClusters":3000000000}}`, anInteger},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"numberOfClusters":3e9}}`, anInteger},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"decisionStrategy":{"groupStrategy":{"clustersPerDecisionGroup":3e9}}}}`, anInteger},
 		{k.configs, tenantPlacements, "forged", "", `{"spec":{"decisionStrategy":{"groupStrategy":{"clustersPerDecisionGroup":3000000000}}}}`, anInteger},
 		{k.configs, tenantPlacements, "forged", "", `{"spec":{"spreadPolicy":{"spreadConstraints":[{"topologyKey":"forged","topologyKeyType":"Label","maxSkew":3000000000}]}}}`, anInteger},
 	}

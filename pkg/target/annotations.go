@@ -25,12 +25,7 @@ type Annotations struct {
 	// every annotation counts.
 	Refused         []string
 	Reason, Message string
-
-	refused map[string]bool
 }
-
-// Refuses reports whether the resource has the annotation and the annotation does not count.
-func (a *Annotations) Refuses(name string) bool { return a.refused[name] }
 
 // Annotations decides which annotations of a resource count. All annotations count in a namespace that the administrator
 // trusts, except that an adoption and a deletion need a reference that leads to a cluster: after an administrator has removed
@@ -68,10 +63,6 @@ func (f *Finder) Annotations(config *unstructured.Unstructured) (Annotations, er
 func (a *Annotations) refuseAll(names []string) {
 	for _, name := range names {
 		if value, asked := a.Permitted[name]; asked {
-			if a.refused == nil {
-				a.refused = map[string]bool{}
-			}
-			a.refused[name] = true
 			a.Refused = append(a.Refused, "annotation "+name+"="+value)
 			delete(a.Permitted, name)
 		}

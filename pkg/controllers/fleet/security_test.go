@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func TestAnnotationsOfAChildAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Refuses(annotation) != refused || (got.Reason == api.ReasonEscalationNotPermitted) != refused {
+		if slices.Contains(got.Refused, "annotation "+annotation+"=true") != refused || (got.Reason == api.ReasonEscalationNotPermitted) != refused {
 			t.Errorf("annotation %s: %+v", annotation, got)
 		}
 	}

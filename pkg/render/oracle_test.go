@@ -23,7 +23,6 @@ import (
 // TestOracle renders a matrix of CRs here and with the operator's functions and compares object by object, field by
 // field. Every difference needs a rule that tells how the two values relate, and every rule needs a difference.
 func TestOracle(t *testing.T) {
-	skipLongTest(t)
 	cases := oracleCases(t)
 	if len(cases) < 60 {
 		t.Errorf("the matrix has %d cases, want at least 60", len(cases))

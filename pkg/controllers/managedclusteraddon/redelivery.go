@@ -69,7 +69,9 @@ func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
 		return configs
 	}
 	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
-	isComplete := !manifestwork.IsUnblocked(s.foundation) && !slices.ContainsFunc(s.payloads, lacksObjects)
+	// The annotation of the foundation goes in an earlier write than the webhook configurations that ignore failures.
+	isUnblocked := manifestwork.IsUnblocked(s.foundation) || manifestwork.IgnoresFailures(s.payloads)
+	isComplete := !isUnblocked && !slices.ContainsFunc(s.payloads, lacksObjects)
 	if isLeaving || isComplete || !maps.Equal(manifestwork.Delivered(s.payloads), configs) {
 		return nil
 	}

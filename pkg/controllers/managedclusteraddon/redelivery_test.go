@@ -294,4 +294,25 @@ func TestRedeliveryUnblocks(t *testing.T) {
 	if len(next.updated) != 1 || !manifestwork.MatchBundle(next.updated, b, next.works[0]) {
 		t.Fatalf("the payload does not ignore failures of webhooks: %q", next.actions)
 	}
+	// The agent has applied everything, and the foundation has lost the annotation in an earlier pass.
+	blocked := refusedEdit(t)
+	blocked.bundlesOf["h1"] = configured
+	complete := deliveredPayload(t)
+	complete.Spec.Workload = next.updated[0].Spec.Workload
+	blocked.with(complete)
+	if err := blocked.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(blocked.updated) != 1 || !manifestwork.MatchBundle(blocked.updated, b, blocked.works[0]) {
+		t.Fatalf("the payload goes on ignoring failures of webhooks: %q", blocked.actions)
+	}
+	blocked.with(blocked.updated[0])
+	blocked.works = slices.DeleteFunc(blocked.works, func(w *workv1.ManifestWork) bool { return w == complete })
+	blocked.actions, blocked.updated = nil, nil
+	if err := blocked.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(blocked.updated) > 0 {
+		t.Errorf("a complete payload is written again: %q", blocked.actions)
+	}
 }

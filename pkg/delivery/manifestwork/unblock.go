@@ -3,6 +3,7 @@
 package manifestwork
 
 import (
+	"bytes"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +29,28 @@ import (
 // IsUnblocked reports whether the webhook configurations of the payload ignore failures.
 func IsUnblocked(foundation *workv1.ManifestWork) bool {
 	return foundation.Annotations[api.UnblockedAnnotation] != ""
+}
+
+// IgnoresFailures reports whether the payloads configure webhooks, and the API server ignores failures of all these webhooks, as in the
+// payload of an unblocked foundation. Knative itself has some webhooks whose failures the API server ignores.
+func IgnoresFailures(payloads []*workv1.ManifestWork) bool {
+	found := false
+	for _, p := range payloads {
+		for _, m := range p.Spec.Workload.Manifests {
+			u := &unstructured.Unstructured{}
+			if !bytes.Contains(m.Raw, []byte("WebhookConfiguration")) || u.UnmarshalJSON(m.Raw) != nil || !delivery.IsWebhookConfiguration(u) {
+				continue
+			}
+			webhooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
+			for _, w := range webhooks {
+				if webhook, ok := w.(map[string]any); ok && webhook["failurePolicy"] != "Ignore" {
+					return false
+				}
+				found = true
+			}
+		}
+	}
+	return found
 }
 
 // NeedsUnblocking reports whether the webhook configurations of the payload must ignore failures: from the first blocked

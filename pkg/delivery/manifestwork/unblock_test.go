@@ -127,4 +127,14 @@ func TestUnblockedPayload(t *testing.T) {
 	if !MatchBundle(d.payloads, b, installed()) || MatchBundle(d.payloads, b, foundation) {
 		t.Error("a payload that blocks is taken for the unblocked payload")
 	}
+	unblocked := &workv1.ManifestWork{}
+	for _, raw := range PayloadObjects(b, foundation) {
+		unblocked.Spec.Workload.Manifests = append(unblocked.Spec.Workload.Manifests, manifest(raw))
+	}
+	if IgnoresFailures(nil) || IgnoresFailures(d.payloads) || !IgnoresFailures([]*workv1.ManifestWork{unblocked}) {
+		t.Error("the unblocked payload is not told from a payload that blocks")
+	}
+	if IgnoresFailures(append(d.payloads, unblocked)) {
+		t.Error("a payload with a webhook that refuses requests is taken for the unblocked payload")
+	}
 }

@@ -66,7 +66,7 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 		strategy.Type = clusterv1alpha1.All
 	}
 	groups, statuses := sdkv1beta1.ClusterGroupsMap{}, []sdkv1alpha1.ClusterRolloutStatus{}
-	settled := true
+	settled, now := true, sdkv1alpha1.RolloutClock.Now()
 	for i := range clusters {
 		c := &clusters[i]
 		settled = settled && (c.Phase == Succeeded || c.Phase == Skipped)
@@ -75,7 +75,7 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 		}
 		groups[c.Group].Insert(c.Name)
 		if c.Phase != Waiting { // the engine selects among the clusters without a status
-			statuses = append(statuses, statusOf(strategy.Type, c))
+			statuses = append(statuses, statusOf(strategy.Type, c, now))
 		}
 	}
 	if settled {
@@ -105,11 +105,18 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 	return plan, nil
 }
 
-// statusOf translates a phase. Only another change helps a failed cluster: Progressive counts the cluster as a failure that holds no
+// maxClockSkew bounds how far the clock of a program that writes conditions may be ahead of the manager's clock.
+const maxClockSkew = 5 * time.Minute
+
+// statusOf translates a phase. A time in the future counts as unknown: the agent of a cluster, which may write the conditions of the cluster's
+// add-ons, could otherwise keep a place among maxConcurrency past progressDeadline. Only another change helps a failed cluster: Progressive counts the cluster as a failure that holds no
 // place among maxConcurrency. ProgressivePerGroup counts only a failure that is still among the clusters of its group.
-func statusOf(strategy clusterv1alpha1.RolloutType, c *Cluster) sdkv1alpha1.ClusterRolloutStatus {
+func statusOf(strategy clusterv1alpha1.RolloutType, c *Cluster, now time.Time) sdkv1alpha1.ClusterRolloutStatus {
 	out := sdkv1alpha1.ClusterRolloutStatus{ClusterName: c.Name, GroupKey: c.Group}
 	since := metav1.NewTime(c.Since)
+	if c.Since.After(now.Add(maxClockSkew)) {
+		since = metav1.Time{}
+	}
 	out.LastTransitionTime = &since
 	switch c.Phase {
 	case Succeeded:

@@ -66,6 +66,11 @@ func TestReconcile(t *testing.T) {
 	killed.definition.Annotations[api.RemovalsAnnotation] = removalTimes{"uid00000": now}.String()
 	conflicting := newHub(3).deleted(1).unselected()
 	conflicting.conflict = "patch clustermanagementaddons"
+	unfinished := newHub(3).deleted(2).unselected().held(2, mass).confirmed(api.RemovalConfirm)
+	unfinished.conflict = "patch clustermanagementaddons"
+	for _, a := range unfinished.addOns[:2] {
+		a.Annotations[api.RemovalAnnotation] = api.RemovalConfirm
+	}
 	disabled := newHub(3).manual().deleted(3)
 	kept := newHub(1).manual().deleted(1)
 	kept.configs = []*unstructured.Unstructured{serving("c0")}
@@ -136,6 +141,10 @@ func TestReconcile(t *testing.T) {
 				patched(0, `{"annotations":{"removal":"Confirm"}}`), patched(1, `{"annotations":{"removal":"Confirm"}}`), definition + `{"annotations":null}`,
 			},
 			event: "Normal RemovalConfirmed knative-serving is removed from 2 clusters (c0, c1)",
+		},
+		"the confirmation cannot be removed": {
+			reason: "Nothing is removed before: the confirmation would apply to the next mass removal.",
+			hub:    unfinished, want: []string{definition + `{"annotations":null}`}, wait: staleRetry,
 		},
 		"confirmed when nothing is held": {
 			reason: "It may not confirm the next mass removal.",

@@ -74,7 +74,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	fault := r.recreateAddOns(ctx, s) // a fault stops no decision
-	err = errors.Join(r.applyConfirmation(ctx, s), r.decideAndAct(ctx, s))
+	// A confirmation that stays on the ClusterManagementAddOn would apply to the next mass removal too: the removals wait for its end.
+	if err = r.applyConfirmation(ctx, s); err == nil {
+		err = r.decideAndAct(ctx, s)
+	}
 	wait := s.nextWait()
 	if reconciler.EveryError(err, isStale) {
 		err, wait = nil, staleRetry // the cache was behind; this is no fault

@@ -26,7 +26,10 @@ func NewGauge(registry prometheus.Registerer) (*Gauge, error) {
 }
 
 func (g *Gauge) setCounts(s *scope) {
-	held := map[string]int{api.ReasonClusterUnavailable: 0, api.ReasonPlacementSettling: 0, api.ReasonAwaitingReplacement: 0, api.ReasonMassRemoval: 0}
+	held := map[string]int{
+		api.ReasonClusterUnavailable: 0, api.ReasonPlacementUndecided: 0, api.ReasonPlacementSettling: 0, api.ReasonAwaitingReplacement: 0,
+		api.ReasonMassRemoval: 0,
+	}
 	for _, p := range s.pending {
 		if p.decision.action == actionHold {
 			held[p.decision.reason]++

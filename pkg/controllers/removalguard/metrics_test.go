@@ -30,7 +30,11 @@ func TestGauge(t *testing.T) {
 		}
 		return int(sum)
 	}
-	for _, d := range []decision{settlingDecision("more add-ons may follow"), replacementDecision(), massRemovalDecision(api.Serving), determineDecision(&input{availability: clusterUnavailable})} {
+	undecided := determineDecision(&input{availability: clusterAvailable, strategy: strategyPlacements, undecided: "pool/pool", settled: true})
+	for _, d := range []decision{
+		settlingDecision("more add-ons may follow"), replacementDecision(), massRemovalDecision(api.Serving), undecided,
+		determineDecision(&input{availability: clusterUnavailable}),
+	} {
 		gauge.setCounts(&scope{component: api.Serving, pending: []*pendingRemoval{{decision: d}, {decision: allowedDecision("")}}})
 		if got := held(); got != 1 {
 			t.Errorf("%s: %d are held, want 1", d.reason, got)

@@ -28,7 +28,7 @@ func PayloadWorks(
 ) ([]*workv1.ManifestWork, error) {
 	describe := func(index int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
-			Namespace: addon.Namespace, Name: PayloadName(addon, index),
+			Namespace: addon.Namespace, Name: newPayloadName(addon, index, existing),
 			Labels: map[string]string{addonv1beta1.AddonLabelKey: addon.Name}, OwnerReferences: PayloadOwners(addon),
 		}
 	}
@@ -51,6 +51,32 @@ func PayloadWorks(
 // PayloadName returns the name that addon-framework gives to a payload of the add-on; index counts from 0.
 func PayloadName(addon *addonv1beta1.ManagedClusterAddOn, index int) string {
 	return fmt.Sprintf("%s-%d", constants.DeployWorkNamePrefix(addon.Name), index)
+}
+
+// HasNameGap reports whether a name of PayloadName before the last name is free, as after the deletion of one of several payloads. addon-framework
+// numbers a new payload by the count of payloads, and overwrites the payload that has the name: the framework would replace the objects of two
+// payloads in turn for ever.
+func HasNameGap(addon *addonv1beta1.ManagedClusterAddOn, payloads []*workv1.ManifestWork) bool {
+	return newPayloadName(addon, len(payloads), payloads) != PayloadName(addon, len(payloads))
+}
+
+// newPayloadName returns the name of a payload that OCM's builder would number with index: index is not less than the count of existing
+// payloads. Each name before is free, or is a name of an existing payload.
+func newPayloadName(addon *addonv1beta1.ManagedClusterAddOn, index int, existing []*workv1.ManifestWork) string {
+	isFree := func(name string) bool {
+		return !slices.ContainsFunc(existing, func(p *workv1.ManifestWork) bool { return p.Name == name })
+	}
+	left := index - len(existing)
+	for i := 0; ; i++ {
+		name := PayloadName(addon, i)
+		if !isFree(name) {
+			continue
+		}
+		if left <= 0 {
+			return name
+		}
+		left--
+	}
 }
 
 // PayloadOwners returns the owners that addon-framework gives to the payloads of the add-on.

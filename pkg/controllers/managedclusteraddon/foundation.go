@@ -35,7 +35,10 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	if jobs := strings.Join(s.finishedJobs(bundle), ","); jobs != s.annotationOfFoundation(api.FinishedJobsAnnotation) {
 		want.Annotations[api.FinishedJobsAnnotation] = jobs
 	}
-	want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
+	// The record follows the payload: a payload of former inputs would otherwise count as another rendering, which waits for its turn.
+	if !manifestwork.HasOtherRendering(bundle, s.payloads) {
+		want.Annotations[api.RenderingInputsAnnotation] = bundle.Inputs
+	}
 	// A turn for another rendering ends: a manager that renders as an earlier manager did has to wait for a new turn.
 	if turn := bundle.RenderingName(); s.annotationOfFoundation(api.RenderingTurnAnnotation) == turn {
 		want.Annotations[api.RenderingTurnAnnotation] = turn

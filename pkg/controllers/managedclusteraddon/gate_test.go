@@ -31,6 +31,24 @@ func rolling() (*render.Bundle, error) {
 	}, nil
 }
 
+// manifestsOf returns the manifests of the payload of a bundle.
+func manifestsOf(t *testing.T, b *render.Bundle) []workv1.Manifest {
+	t.Helper()
+	var out []workv1.Manifest
+	for _, o := range manifestwork.Payload(b, &workv1.ManifestWork{}) {
+		u, ok := o.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("%T is in the payload", o)
+		}
+		raw, err := u.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+	}
+	return out
+}
+
 // delivered is a cluster that has the bundle, with so many pods of its workload available.
 func delivered(t *testing.T, available int64) *fakeHub {
 	t.Helper()
@@ -48,17 +66,7 @@ func delivered(t *testing.T, available int64) *fakeHub {
 	}
 	foundation.Annotations[api.RunningVersionAnnotation] = b.Version
 	p := payload()
-	for _, o := range manifestwork.Payload(b, &workv1.ManifestWork{}) {
-		u, ok := o.(*unstructured.Unstructured)
-		if !ok {
-			t.Fatalf("%T is in the payload", o)
-		}
-		raw, err := u.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
-	}
+	p.Spec.Workload.Manifests = manifestsOf(t, b)
 	p.Annotations = map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(configs("h1"))}
 	p.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{marked(b), reportedWorkload(available)}
 	for _, w := range []*workv1.ManifestWork{foundation, p} {

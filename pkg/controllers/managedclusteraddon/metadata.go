@@ -41,11 +41,11 @@ const (
 	firstPayloadWait = 10 * time.Minute
 )
 
-// restorePayloads writes payloads that addon-framework cannot read, at once, and restores the label, the configurations and the owner of the
+// restorePayloads writes payloads that addon-framework cannot read or name, at once, and restores the label, the configurations and the owner of the
 // payloads when these have differed for metadataWait or firstPayloadWait. The result is the time until the next pass; 0 without a difference.
 func (r *Reconciler) restorePayloads(ctx context.Context, s *scope, bundle *render.Bundle) (time.Duration, error) {
 	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
-	if !isLeaving && manifestwork.HasUnreadableManifest(s.payloads, bundle, s.foundation) {
+	if !isLeaving && (addon.HasNameGap(s.addon, s.payloads) || manifestwork.HasUnreadableManifest(s.payloads, bundle, s.foundation)) {
 		return 0, r.writePayload(ctx, s, bundle, s.wantedConfigs())
 	}
 	key := client.ObjectKeyFromObject(s.addon)

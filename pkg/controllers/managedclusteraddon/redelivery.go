@@ -41,8 +41,8 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 		}
 		return reconcile.Result{}, err // the delivered configuration yields no bundle either
 	}
-	if bundle.Version != s.annotationOfFoundation(api.VersionAnnotation) {
-		return reconcile.Result{}, nil // the cluster has CRDs of another version
+	if bundle.Version != s.annotationOfFoundation(api.VersionAnnotation) || s.hasAppliedPayload(bundle) {
+		return reconcile.Result{}, nil // the cluster has CRDs of another version, or has everything
 	}
 	in.Bundle, in.Fault, in.Configs, in.Ownership = bundle, nil, delivered.Status.ConfigReferences, r.determineOwnership(s, bundle)
 	state := addon.DetermineDelivery(in).State
@@ -58,8 +58,8 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 	return reconcile.Result{}, r.writePayload(ctx, s, bundle, configs)
 }
 
-// redeliveredConfigs returns the delivered configurations, which the gate names, when the payload of these configurations is missing or
-// incomplete on the cluster; otherwise nil. A cluster that never ran a payload has nothing to keep.
+// redeliveredConfigs returns the delivered configurations, which the gate names, unless the payload is of other configurations or is being
+// deleted; otherwise nil. A cluster that never ran a payload has nothing to keep.
 func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
 	if fault.Reason == revision.ReasonConfigPending || s.gate == nil || s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil
@@ -69,13 +69,18 @@ func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
 		return configs
 	}
 	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
-	// The annotation of the foundation goes in an earlier write than the webhook configurations that ignore failures.
-	isUnblocked := manifestwork.IsUnblocked(s.foundation) || manifestwork.IgnoresFailures(s.payloads)
-	isComplete := !isUnblocked && !slices.ContainsFunc(s.payloads, lacksObjects)
-	if isLeaving || isComplete || !maps.Equal(manifestwork.Delivered(s.payloads), configs) {
+	if isLeaving || !maps.Equal(manifestwork.Delivered(s.payloads), configs) {
 		return nil
 	}
 	return configs
+}
+
+// hasAppliedPayload reports whether the agent has applied the whole payload of the bundle, with webhooks that refuse requests. One of several
+// works may be missing, and the annotation of the foundation goes in an earlier write than webhook configurations that ignore failures: the
+// manifests of the works decide.
+func (s *scope) hasAppliedPayload(bundle *render.Bundle) bool {
+	return !manifestwork.IsUnblocked(s.foundation) && !slices.ContainsFunc(s.payloads, lacksObjects) &&
+		manifestwork.MatchBundle(s.payloads, bundle, s.foundation)
 }
 
 // lacksObjects reports whether the agent has not applied every object of the payload.

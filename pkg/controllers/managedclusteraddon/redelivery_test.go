@@ -3,8 +3,11 @@
 package managedclusteraddon
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -314,5 +317,75 @@ func TestRedeliveryUnblocks(t *testing.T) {
 	}
 	if len(blocked.updated) > 0 {
 		t.Errorf("a complete payload is written again: %q", blocked.actions)
+	}
+}
+
+// large is a bundle whose payload OCM's builder divides into three works.
+func large() (*render.Bundle, error) {
+	b, err := rolling()
+	for _, name := range []string{"a", "b", "c"} {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "knative-serving", "name": name},
+			"data": map[string]any{"text": strings.Repeat("x", 250_000)},
+		}}
+		raw, encodeErr := u.MarshalJSON()
+		if encodeErr != nil {
+			return nil, encodeErr
+		}
+		b.Payload = append(b.Payload, render.Object{Unstructured: u, JSON: bytes.TrimSpace(raw)})
+	}
+	return b, err
+}
+
+// TestDividedPayload holds that the missing work of a payload of several works is written, although the agent has applied the others: any work
+// while the spec is refused, and otherwise any work but the last, for which addon-framework finds a free name.
+func TestDividedPayload(t *testing.T) {
+	refused := func() *fakeHub {
+		h := refusedEdit(t)
+		h.bundlesOf["h1"] = large
+		return h
+	}
+	accepted := func() *fakeHub {
+		h := delivered(t, 1).gated(t, "h1", false)
+		h.bundles = large
+		h.works = slices.DeleteFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == payload().Name })
+		return h
+	}
+	b, err := large()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := refused()
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.created) != 3 {
+		t.Fatalf("the payload has %d works", len(h.created))
+	}
+	for name, tc := range map[string]struct {
+		hub     func() *fakeHub
+		missing int
+	}{
+		"refused, the first": {refused, 0}, "refused, the second": {refused, 1}, "refused, the last": {refused, 2},
+		"accepted, the first": {accepted, 0}, "accepted, the second": {accepted, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, applied := tc.hub(), map[string]*workv1.ManifestWork{}
+			for _, w := range slices.Delete(slices.Clone(h.created), tc.missing, tc.missing+1) {
+				w = w.DeepCopy()
+				w.Status = deliveredPayload(t).Status
+				next.with(w)
+				applied[w.Name] = w
+			}
+			if err := next.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range slices.Concat(next.created, next.updated) {
+				applied[w.Name] = w
+			}
+			if !manifestwork.MatchBundle(slices.Collect(maps.Values(applied)), b, next.works[0]) {
+				t.Errorf("the payload stays in part: %q", next.actions)
+			}
+		})
 	}
 }

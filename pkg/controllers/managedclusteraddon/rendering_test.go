@@ -141,3 +141,41 @@ func TestFormerTurnEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestNewInputs holds that other values of a cluster, such as another install namespace, are delivered at once: the foundation of these values
+// makes the payload of the former values no other rendering, which would wait for the turn of the cluster.
+func TestNewInputs(t *testing.T) {
+	h := renderedAnew(t, false)
+	bundles := h.bundles
+	h.bundles = func() (*render.Bundle, error) {
+		b, err := bundles()
+		b.Inputs = "new"
+		return b, err
+	}
+	h.foundation().Annotations[api.RenderingInputsAnnotation] = "old"
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(h.actions, updateFoundation) {
+		t.Fatalf("the foundation is not written: %q", h.actions)
+	}
+	h.works[slices.Index(h.works, h.foundation())] = h.storedWork(t, manifestwork.FoundationName(api.Serving))
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if c := apimeta.FindStatusCondition(h.stored.Status.Conditions, api.RenderingCurrent); c != nil {
+		t.Errorf("the payload waits for its turn: %+v", c)
+	}
+	b, err := h.bundles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == payload().Name })
+	h.works[i].Spec.Workload.Manifests = manifestsOf(t, b)
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.storedWork(t, manifestwork.FoundationName(api.Serving)).Annotations[api.RenderingInputsAnnotation]; got != "new" {
+		t.Errorf("the foundation records inputs %q", got)
+	}
+}

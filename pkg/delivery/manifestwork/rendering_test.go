@@ -25,6 +25,8 @@ func TestAwaitsTurn(t *testing.T) {
 		bundle                *render.Bundle
 		foundation, payload   map[string]string
 		deleted, noMark, gone bool
+		// webhook is the failurePolicy of a webhook in the payload; empty without a webhook.
+		webhook string
 	}
 	recorded := map[string]string{api.DigestAnnotation: "d", api.RenderingInputsAnnotation: "inputs"}
 	with := func(key, value string) map[string]string {
@@ -44,6 +46,9 @@ func TestAwaitsTurn(t *testing.T) {
 		"the payload is being deleted":                {state{bundle: &other, foundation: recorded, payload: configs, deleted: true}, false},
 		"the payload is between two bundles":          {state{bundle: &other, foundation: recorded, payload: configs, noMark: true}, false},
 		"there is no foundation":                      {state{bundle: &other, payload: configs, gone: true}, false},
+		"the webhooks refuse":                         {state{bundle: &other, foundation: recorded, payload: configs, webhook: "Fail"}, true},
+		"the webhooks ignore failures":                {state{bundle: &other, foundation: recorded, payload: configs, webhook: "Ignore"}, false},
+		"the webhooks are unblocked":                  {state{bundle: &other, foundation: with(api.UnblockedAnnotation, "true"), payload: configs}, false},
 		"the foundation is a probe":                   {state{bundle: &other, foundation: map[string]string{}, payload: configs}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +57,10 @@ func TestAwaitsTurn(t *testing.T) {
 			}}}
 			if !tc.noMark {
 				payload.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: encodeJSON(bundleMark(&delivered))}}}
+			}
+			if tc.webhook != "" {
+				payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1",`+
+					`"kind":"ValidatingWebhookConfiguration","metadata":{"name":"config"},"webhooks":[{"name":"config","failurePolicy":"`+tc.webhook+`"}]}`)))
 			}
 			if tc.deleted {
 				payload.DeletionTimestamp = &metav1.Time{}

@@ -55,12 +55,13 @@ const (
 	StageConfiguration
 	// StageWorkload applies Deployments and StatefulSets, with their autoscalers and disruption budgets.
 	StageWorkload
-	// StageJob applies Jobs. No later stage needs a Job to complete.
-	StageJob
 	// StageWebhook applies webhook configurations, after the workloads that answer.
 	StageWebhook
 	// StageDependent applies kinds that Knative or other products define.
 	StageDependent
+	// StageJob applies Jobs, the last objects of a version: a cluster with the completed Job of a version has every other object of
+	// the version.
+	StageJob
 	// Stages is the number of stages.
 	Stages
 )

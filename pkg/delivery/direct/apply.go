@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,12 +33,13 @@ const (
 // executePlan applies and prunes as planned and returns the anchor that records the results. executePlan records the items
 // before the first change and after the last change: a later pass detects the changes in between on the cluster.
 func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *changePlan) (*inventory.Anchor, error) {
-	a, err := i.store.Write(ctx, a, p.installed, p.items)
+	a, err := i.store.Write(ctx, a, p.installed, p.itemsBeforeChanges())
 	if err != nil {
 		return nil, err
 	}
 	inv := maps.Clone(p.items)
-	applyErr := i.deleteItems(ctx, p.unblock, inv)
+	// The items of unblocking webhook configurations stay recorded: a pass that ends before their stage leaves the configurations to repair.
+	applyErr := i.deleteItems(ctx, p.unblock, maps.Clone(inv))
 	if applyErr == nil {
 		applyErr = i.applyStages(ctx, a, p, inv)
 	}
@@ -53,6 +55,29 @@ func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *
 	return written, errors.Join(applyErr, err)
 }
 
+// itemsBeforeChanges returns the items to record before the first change. Objects that the pass may recreate have no UID: a removal that
+// follows an interrupted pass would leave the new object, as if the object belonged to another owner.
+func (p *changePlan) itemsBeforeChanges() inventory.Items {
+	out := maps.Clone(p.items)
+	for _, batch := range p.apply {
+		for _, it := range batch {
+			p.forgetUID(out, &it)
+		}
+	}
+	return out
+}
+
+// forgetUID removes the UID of an object that the pass may recreate. A Namespace or CRD keeps the UID, which tells our object from an object
+// that the cluster had before.
+func (p *changePlan) forgetUID(items inventory.Items, it *desiredObject) {
+	isUnblocked := slices.ContainsFunc(p.unblock, func(e inventory.Item) bool { return e.ID() == it.id })
+	isRecreated := p.missing[it.id] || isUnblocked || isBinding(it.id) || it.Class == render.OncePerVersion
+	if e, recorded := items[it.id]; recorded && isRecreated && it.stage != render.StageFoundation {
+		e.UID = ""
+		items[it.id] = e
+	}
+}
+
 // applyStages applies stage after stage. Refused objects are recorded as failures. An error means that the cluster is
 // unavailable.
 func (i *Installation) applyStages(ctx context.Context, a *inventory.Anchor, p *changePlan, inv inventory.Items) error {
@@ -61,13 +86,16 @@ func (i *Installation) applyStages(ctx context.Context, a *inventory.Anchor, p *
 		if render.Stage(s) == render.StageWebhook && i.hasFailureIn(render.StageWorkload) {
 			continue // no workload would serve the webhooks
 		}
+		if render.Stage(s) == render.StageJob && i.hasBlockingFailure() {
+			continue // the completed Job of a version means that the version runs
+		}
 		if needsServedKinds(render.Stage(s)) && len(batch) > 0 {
 			if err := i.awaitServedKinds(ctx, defined); err != nil {
 				return err
 			}
 			defined = nil
 		}
-		if err := i.applyStage(ctx, a, batch, inv); err != nil {
+		if err := i.applyStage(ctx, a, p, batch, inv); err != nil {
 			return err
 		}
 		if render.Stage(s) == render.StageFoundation && i.hasFailureIn(render.StageFoundation) {
@@ -84,7 +112,7 @@ type applyResult struct {
 	err     error
 }
 
-func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, batch []desiredObject, inv inventory.Items) error {
+func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, p *changePlan, batch []desiredObject, inv inventory.Items) error {
 	var mu sync.Mutex
 	results := make(map[render.ObjectID]applyResult, len(batch))
 	requests := newRequestBatch(ctx)
@@ -105,11 +133,12 @@ func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, batc
 		r, done := results[it.id]
 		switch {
 		case !done || clustercache.IsUnavailable(r.err):
+			p.forgetUID(inv, &it) // the cluster may have executed a request without an answer
 		case r.err != nil:
 			i.recordFailure(&it, r.err)
 		default:
 			delete(i.failedObjects, it.id)
-			inv[it.id], i.writtenVersions[it.id] = r.entry, r.version
+			inv[it.id], i.writtenVersions[it.id], p.applied[it.id] = r.entry, r.version, true
 		}
 	}
 	return err

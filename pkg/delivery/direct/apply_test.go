@@ -45,9 +45,9 @@ func TestRefused(t *testing.T) {
 		missing []string
 	}{
 		"foundation": {"Nothing else can work.", "apply customresource", all},
-		"permission": {"Others may not need it.", "apply serviceaccounts", []string{"serviceaccounts"}},
-		"workload":   {"Nobody would answer the webhooks.", "apply deployments", []string{"deployments", "webhook"}},
-		"webhook":    {"What follows may work.", "apply validating", []string{"webhook"}},
+		"permission": {"Only the Job, the mark of a complete version, needs the object.", "apply serviceaccounts", []string{"serviceaccounts", "jobs"}},
+		"workload":   {"No webhook would respond.", "apply deployments", []string{"deployments", "webhook", "jobs"}},
+		"webhook":    {"The objects of the next stage may work.", "apply validating", []string{"webhook", "jobs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := newClusterFixture(t), bundleOf(t)

@@ -5,6 +5,7 @@ package direct
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -39,25 +40,34 @@ func TestCrashLeavesOthersAndOurs(t *testing.T) {
 			}
 		}, nil, 4},
 	} {
-		t.Run(name, func(t *testing.T) {
-			k := 1
-			for ; ; k++ {
-				s := newClusterFixture(t)
-				tc.before(s)
-				if !s.crashAt(t, k, sync) {
-					break
+		// The removal follows after another pass, or at once: the user deletes the resource while no manager runs.
+		for _, next := range [][]func(context.Context, *clusterFixture) error{{sync, removeAll}, {removeAll}} {
+			t.Run(fmt.Sprintf("%s, %d steps follow", name, len(next)), func(t *testing.T) {
+				if requests := crashAndRemove(t, tc.before, tc.want, sync, next); requests < tc.writes {
+					t.Errorf("there are only %d requests", requests)
 				}
-				s.restart()
-				s.finish(t, sync)
-				s.finish(t, removeAll)
-				if diff := cmp.Diff(tc.want, s.names()); diff != "" {
-					t.Errorf("a crash at request %d leaves (-want +got):\n%s", k, diff)
-				}
-			}
-			if k <= tc.writes {
-				t.Errorf("there are only %d requests", k-1)
-			}
-		})
+			})
+		}
+	}
+}
+
+// crashAndRemove ends the manager at each request of a pass, executes the next steps, and compares the objects that are left. The
+// result is the number of requests.
+func crashAndRemove(t *testing.T, before func(*clusterFixture), want []string, pass func(context.Context, *clusterFixture) error, next []func(context.Context, *clusterFixture) error) int {
+	t.Helper()
+	for k := 1; ; k++ {
+		s := newClusterFixture(t)
+		before(s)
+		if !s.crashAt(t, k, pass) {
+			return k - 1
+		}
+		s.restart()
+		for _, step := range next {
+			s.finish(t, step)
+		}
+		if diff := cmp.Diff(want, s.names()); diff != "" {
+			t.Errorf("a crash at request %d leaves (-want +got):\n%s", k, diff)
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ type changePlan struct {
 	installed render.Installed
 	// drifted are the objects to apply that another client changed or deleted.
 	drifted map[render.ObjectID]drift
+	// applied are the objects that the cluster has accepted.
+	applied map[render.ObjectID]bool
 	// postponed are the objects that were repaired recently and have drifted again.
 	postponed []render.ObjectID
 }
@@ -53,7 +55,7 @@ const (
 
 // planChanges compares the bundle with the recorded and the cached objects.
 func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) *changePlan {
-	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, missing: map[render.ObjectID]bool{}}
+	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, applied: map[render.ObjectID]bool{}, missing: map[render.ObjectID]bool{}}
 	p.installed = render.Installed{
 		Delivered: b.Version, Running: i.determineInstalled(a, seen).Running, Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
 	}

@@ -155,7 +155,7 @@ func TestDriftOfHeldInstallation(t *testing.T) {
 		unrepaired []string
 	}{
 		"an equal object was changed":                            {func(s *clusterFixture) { s.edit(activatorPath, changed) }, []string{"apply " + activatorPath}, nil},
-		"an equal object is gone":                                {func(s *clusterFixture) { s.lose(activatorPath) }, []string{"apply " + activatorPath, "update " + anchorPath}, nil},
+		"an equal object is gone":                                {func(s *clusterFixture) { s.lose(activatorPath) }, []string{"update " + anchorPath, "apply " + activatorPath, "update " + anchorPath}, nil},
 		"another object was changed":                             {func(s *clusterFixture) { s.edit(networkPath, changed) }, nil, []string{"ConfigMap knative-serving/config-network was changed"}},
 		"another object is gone":                                 {func(s *clusterFixture) { s.lose(networkPath) }, nil, []string{"ConfigMap knative-serving/config-network is gone"}},
 		"an object is gone that the new rendering does not have": {func(s *clusterFixture) { s.lose("images/knative-serving/queue-proxy") }, nil, nil},

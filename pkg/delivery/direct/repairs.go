@@ -49,11 +49,11 @@ func (r *repairHistory) recordRepair(id render.ObjectID) (loop bool) {
 	return interval >= delivery.DriftLoopInterval
 }
 
-// recordRepairs records the repairs of a plan and returns a text for each.
+// recordRepairs records the executed repairs of a plan and returns a text for each.
 func (i *Installation) recordRepairs(p *changePlan) (texts []string, loop bool) {
 	for id, d := range p.drifted {
-		if i.failedObjects[id] != nil {
-			continue // the repair failed
+		if !p.applied[id] {
+			continue // the cluster refused the repair, or an earlier stage failed
 		}
 		texts = append(texts, fmt.Sprintf("%s %s", id, d))
 		loop = i.repairs.recordRepair(id) || loop

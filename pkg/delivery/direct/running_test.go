@@ -41,6 +41,37 @@ func TestRunningVersion(t *testing.T) {
 	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.24.0"})
 }
 
+// TestRefusedUpgrade holds that a version of which the cluster refuses an object does not run, also after a restart of the manager, which forgets
+// the refusal.
+func TestRefusedUpgrade(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t)
+	rollOut := func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
+	}
+	s.settle(t, b)
+	s.edit("deployments/knative-serving/activator", rollOut)
+	s.edit("jobs/knative-serving/migrate", completed)
+	s.settle(t, b)
+	next := bundleOf(t, without("Job"), without("Deployment"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload = append(b.Payload, rendered(t, inDeployments, "Deployment knative-serving/activator", map[string]any{"spec": map[string]any{"paused": true}}),
+			rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	})
+	s.disturb(refuses(errForbidden, "apply deployments"))
+	for range 2 {
+		s.pass(t, next)
+		s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.23.0"})
+		for _, name := range s.names() {
+			if name == "jobs/knative-serving/migrate-again" {
+				s.edit(name, completed)
+			}
+		}
+		s.restart()
+		s.catchUp(t)
+		s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.23.0"})
+	}
+}
+
 // installs holds which versions the installation has.
 func (s *clusterFixture) installs(t *testing.T, want render.Installed) {
 	t.Helper()

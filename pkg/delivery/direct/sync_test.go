@@ -60,9 +60,9 @@ func TestSync(t *testing.T) {
 		"apply clusterrolebindings/controller", "apply serviceaccounts/knative-serving/controller", // permissions
 		"apply configmaps/knative-serving/config-network", "create secrets/knative-serving", // configuration
 		"apply deployments/knative-serving/activator",          //
-		"create jobs/knative-serving",                          //
 		"apply validatingwebhookconfigurations/config.webhook", //
 		"apply images/knative-serving/queue-proxy",             // the rest
+		"create jobs/knative-serving",                          // the mark of a complete version
 		"update " + anchorPath,                                 // what came of it
 	}
 	s.add(b.Foundation[0].Resource, &unstructured.Unstructured{Object: map[string]any{
@@ -98,7 +98,7 @@ func inStages(requests []string) []string {
 		for words, s := range map[string]render.Stage{
 			"namespaces/": render.StageFoundation, "customresource": render.StageFoundation, "binding": render.StagePermission, "serviceaccounts": render.StagePermission,
 			"config-network": render.StageConfiguration, "secrets": render.StageConfiguration, "deployments": render.StageWorkload, "webhook": render.StageWebhook,
-			"images/": render.StageDependent, "jobs": render.StageDependent,
+			"images/": render.StageDependent, "jobs": render.StageJob,
 		} {
 			if strings.HasPrefix(strings.SplitN(request, " ", 2)[1], words) || words == "binding" && strings.Contains(request, words) ||
 				words == "config-network" && strings.Contains(request, words) || words == "webhook" && strings.Contains(request, "webhookconfigurations") {

@@ -89,6 +89,8 @@ type fleetTimes struct {
 	written time.Time
 	// deselected holds the time at which the child's cluster was first found deselected, by component and name of the child.
 	deselected map[string]time.Time
+	// counted holds the time at which the status counted the removal of a deselected child, by UID: an attempt that failed does not count again.
+	counted map[types.UID]time.Time
 	// recorded and completed are the revisions that the history has, and has as run by a cluster. refusal is the text of the last refusal
 	// of a rollback.
 	recorded, completed, refusal string
@@ -101,7 +103,7 @@ func (m *memory) ensureTimes(name types.NamespacedName) *fleetTimes {
 		m.fleets = map[types.NamespacedName]*fleetTimes{}
 	}
 	if m.fleets[name] == nil {
-		m.fleets[name] = &fleetTimes{deselected: map[string]time.Time{}}
+		m.fleets[name] = &fleetTimes{deselected: map[string]time.Time{}, counted: map[types.UID]time.Time{}}
 	}
 	return m.fleets[name]
 }
@@ -123,6 +125,8 @@ type pass struct {
 	children map[api.Component]map[string]*unstructured.Unstructured
 	profiles []*clusterinventoryv1alpha1.ClusterProfile
 	report   report
+	// decided reports whether the pass has decided on removals.
+	decided bool
 	// requeue is the time until the next pass; 0 means that the next event starts the next pass.
 	requeue time.Duration
 }
@@ -179,10 +183,10 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 		p.holdRemovals(templates)
 	case done:
 		reconciler.Describe(ctx, reconciler.Subject{Revision: templates.revision})
-		remove = p.decideRemovals(templates)
+		remove, p.decided = p.decideRemovals(templates), true
 		writeErr = p.writeChildren(ctx, templates)
 	}
-	written, err := p.writeStatus(ctx, len(remove))
+	written, err := p.writeStatus(ctx, remove)
 	if err == nil && written {
 		err = p.removeChildren(ctx, remove)
 	}

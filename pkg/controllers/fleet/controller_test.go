@@ -283,8 +283,11 @@ func TestStatusIsWrittenSeldom(t *testing.T) {
 	}
 }
 
+// TestOrphan holds that the children of a deleted KnativeFleet with deletionPolicy Orphan have no owner: also a child that a user has taken
+// the label from.
 func TestOrphan(t *testing.T) {
 	h := runningFleet(t, `{"selector": {}, "serving": {}, "deletionPolicy": "Orphan"}`)
+	h.change("c2", func(c *unstructured.Unstructured) { c.SetLabels(nil) })
 	h.changeFleet(func(f *unstructured.Unstructured) {
 		if !slices.Contains(f.GetFinalizers(), api.FleetFinalizer) {
 			t.Error("the KnativeFleet has no finalizer")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
@@ -166,6 +167,8 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 	}
 	before := p.times.deselected
 	p.times.deselected = map[string]time.Time{}
+	countedBefore := p.times.counted
+	p.times.counted = map[types.UID]time.Time{}
 	for component, children := range p.children {
 		for name, child := range children {
 			if !metav1.IsControlledBy(child, p.fleet) {
@@ -181,7 +184,11 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 				since = p.now
 			}
 			p.times.deselected[key] = since
-			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since})
+			at, counted := countedBefore[child.GetUID()]
+			if counted = counted && p.now.Sub(at) < removalWindow; counted {
+				p.times.counted[child.GetUID()] = at
+			}
+			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since, counted: counted})
 		}
 	}
 	sortCandidates(candidates)

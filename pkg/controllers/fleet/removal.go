@@ -39,6 +39,8 @@ type removalCandidate struct {
 	profile *clusterinventoryv1alpha1.ClusterProfile
 	// deselected is the time at which the manager first found the cluster deselected.
 	deselected time.Time
+	// counted reports whether the status counts the removal already.
+	counted bool
 }
 
 // removalInput holds the facts about all children whose clusters are no longer selected.
@@ -65,9 +67,10 @@ type removalPlan struct {
 	wait time.Duration
 }
 
-// planRemovals removes the children of all healthy clusters that are no longer selected, or none.
+// planRemovals removes the children of all healthy clusters that are no longer selected, or only the children whose removal was counted by an
+// earlier pass.
 func planRemovals(in *removalInput) removalPlan {
-	var ready, settling []removalCandidate
+	var ready, counted, settling []removalCandidate
 	var unavailable []string
 	var wait time.Duration
 	for _, c := range in.candidates {
@@ -78,25 +81,27 @@ func planRemovals(in *removalInput) removalPlan {
 		case remaining > 0:
 			settling = append(settling, c)
 			wait = max(wait, remaining)
+		case c.counted:
+			counted = append(counted, c)
 		default:
 			ready = append(ready, c)
 		}
 	}
 	pending := len(ready) + len(settling)
 	switch {
-	case pending > 0 && in.selected == 0 && !in.confirmed:
+	case pending+len(counted) > 0 && in.selected == 0 && !in.confirmed:
 		return removalPlan{held: &problem{fleetv1alpha1.ReasonSelectionEmpty, fmt.Sprintf(
 			"no cluster is selected any more, so that all %d children stay; correct the selection, or annotate the KnativeFleet with %s: %s to remove the children",
-			pending, api.RemovalAnnotation, api.RemovalConfirm)}}
+			pending+len(counted), api.RemovalAnnotation, api.RemovalConfirm)}}
 	case pending > 0 && !in.confirmed && pending > in.budget():
-		return removalPlan{held: &problem{fleetv1alpha1.ReasonMassRemoval, fmt.Sprintf(
+		return removalPlan{remove: counted, wait: in.untilBudgetGrows(), held: &problem{fleetv1alpha1.ReasonMassRemoval, fmt.Sprintf(
 			"the clusters of %d children are no longer selected, and maxRemoval %s permits %d more removals within the hour; correct the selection, or annotate the KnativeFleet with %s: %s to remove the children: %s",
 			pending, in.maxRemoval.String(), max(in.budget(), 0), api.RemovalAnnotation, api.RemovalConfirm, listCandidates(append(ready, settling...)))}}
 	case len(settling) > 0:
-		return removalPlan{wait: wait, held: &problem{fleetv1alpha1.ReasonSettling, fmt.Sprintf(
+		return removalPlan{remove: counted, wait: wait, held: &problem{fleetv1alpha1.ReasonSettling, fmt.Sprintf(
 			"the children of %s are removed in a moment, unless further clusters are deselected", listCandidates(append(ready, settling...)))}}
 	}
-	out := removalPlan{remove: ready}
+	out := removalPlan{remove: append(counted, ready...)}
 	if len(unavailable) > 0 {
 		out.held = &problem{fleetv1alpha1.ReasonClusterUnavailable, fmt.Sprintf(
 			"the clusters of ClusterProfiles %s are no longer selected, and keep their installations because the ClusterProfiles do not exist or are not healthy; delete the children by hand if the clusters never return",
@@ -124,6 +129,17 @@ func (in *removalInput) budget() int {
 		recent += int(r.Count)
 	}
 	return in.limit(in.maxRemoval, in.owned+recent) - recent
+}
+
+// untilBudgetGrows returns the time until the oldest removal leaves the window; 0 without a removal.
+func (in *removalInput) untilBudgetGrows() time.Duration {
+	first := time.Duration(0)
+	for _, r := range in.removed {
+		if wait := r.Minute.Add(removalWindow).Sub(in.now); first == 0 || wait < first {
+			first = max(wait, time.Second)
+		}
+	}
+	return first
 }
 
 // remainingWait returns the time until the child may be removed, and whether its cluster is healthy.

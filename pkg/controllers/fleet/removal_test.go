@@ -3,12 +3,19 @@
 package fleet
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clienttesting "k8s.io/client-go/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
@@ -33,6 +40,9 @@ func TestPlanRemovals(t *testing.T) {
 	}
 	fresh := deselect(true, true)
 	fresh[1].deselected = now.Add(-time.Second)
+	counted := deselect(true, true)
+	counted[0].counted = true
+	hour := []fleetv1alpha1.Removals{{Count: 1, Minute: metav1.NewTime(now.Add(-time.Minute))}}
 	returned := deselect(true)
 	returned[0].profile.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-20 * time.Second))
 
@@ -47,11 +57,17 @@ func TestPlanRemovals(t *testing.T) {
 		"beyond the limit":      {in: removalInput{candidates: deselect(true, true), owned: 10, selected: 8}, held: fleetv1alpha1.ReasonMassRemoval},
 		"confirmed":             {in: removalInput{candidates: deselect(true, true), owned: 10, selected: 8, confirmed: true}, remove: 2},
 		"with the removals of the last hour": {
-			in:   removalInput{candidates: deselect(true), owned: 10, selected: 9, removed: []fleetv1alpha1.Removals{{Count: 1}}},
-			held: fleetv1alpha1.ReasonMassRemoval,
+			in:   removalInput{candidates: deselect(true), owned: 10, selected: 9, removed: hour},
+			held: fleetv1alpha1.ReasonMassRemoval, wait: removalWindow - time.Minute,
 		},
+		"counted by an earlier pass": {in: removalInput{candidates: counted[:1], owned: 10, selected: 9, removed: hour}, remove: 1},
+		"counted, and another one beyond the limit": {
+			in:     removalInput{candidates: counted, owned: 10, selected: 8, removed: hour},
+			remove: 1, held: fleetv1alpha1.ReasonMassRemoval, wait: removalWindow - time.Minute,
+		},
+		"counted, and then nothing is selected": {in: removalInput{candidates: counted[:1], owned: 10, removed: hour}, held: fleetv1alpha1.ReasonSelectionEmpty},
 		"removals of the last hour count as children": {
-			in: removalInput{candidates: deselect(true), owned: 19, selected: 18, removed: []fleetv1alpha1.Removals{{Count: 1}}}, remove: 1,
+			in: removalInput{candidates: deselect(true), owned: 19, selected: 18, removed: hour}, remove: 1,
 		},
 		"an empty selection":             {in: removalInput{candidates: deselect(true), owned: 1}, held: fleetv1alpha1.ReasonSelectionEmpty},
 		"a confirmed empty selection":    {in: removalInput{candidates: deselect(true), owned: 1, confirmed: true}, remove: 1},
@@ -91,5 +107,62 @@ func TestRemovalsOfAnHourCount(t *testing.T) {
 	}
 	if kept := dropOldRemovals(removed, start.Add(removalWindow)); len(kept) != 1 || kept[0].Count != 1 {
 		t.Errorf("after an hour the removals are %v", kept)
+	}
+}
+
+// TestFailedRemoval holds that the removal of a child counts once, however many attempts fail, and that the Event follows the deletion.
+func TestFailedRemoval(t *testing.T) {
+	h := runningFleet(t, oneByOne)
+	h.setSpec(`{"selector": {"matchLabels": {"env": "a"}}}`)
+	h.pass()
+	fails := true
+	h.client.PrependReactor("delete", "knativeservings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return fails, nil, apierrors.NewConflict(schema.GroupResource{Resource: "knativeservings"}, "c3", errors.New("a webhook wrote the child"))
+	})
+	for len(h.events.Events) > 0 {
+		<-h.events.Events
+	}
+	for range 3 {
+		if writes := h.pass(); !slices.Contains(writes, "delete knativeservings c3") {
+			t.Fatalf("the writes are %q", writes)
+		}
+	}
+	for len(h.events.Events) > 0 {
+		if event := <-h.events.Events; strings.Contains(event, "ChildrenRemoved") {
+			t.Errorf("no child is deleted, and an Event is %q", event)
+		}
+	}
+	fails = false
+	h.settle()
+	if got := h.versions(); got != "c1=1.22 c2=1.22" {
+		t.Errorf("the children are %s", got)
+	}
+	if got := h.status().Removals; len(got) != 1 || got[0].Count != 1 {
+		t.Errorf("the removals are %v", got)
+	}
+	if event := <-h.events.Events; !strings.Contains(event, "ChildrenRemoved") {
+		t.Errorf("the Event is %q", event)
+	}
+}
+
+// TestConfirmationInAPause holds that a confirmation during a pause stays until the end of the pause, and then permits the removals.
+func TestConfirmationInAPause(t *testing.T) {
+	h := runningFleet(t, allClusters)
+	h.changeFleet(annotate(api.PausedAnnotation, "true"))
+	h.setSpec(`{"selector": {"matchLabels": {"env": "none"}}}`)
+	h.settle()
+	h.changeFleet(annotate(api.RemovalAnnotation, api.RemovalConfirm))
+	h.settle()
+	if got := len(h.children(api.Serving)); got != 3 {
+		t.Fatalf("during the pause %d children are left", got)
+	}
+	h.changeFleet(annotate(api.PausedAnnotation, ""))
+	h.settle()
+	if got := len(h.children(api.Serving)); got != 0 {
+		t.Errorf("after the confirmation and the pause %d children are left", got)
+	}
+	fleet, err := h.Get(fleetKey())
+	if err != nil || fleet.GetAnnotations()[api.RemovalAnnotation] != "" {
+		t.Errorf("the confirmation stays for the next removal: %v (error %v)", fleet.GetAnnotations(), err)
 	}
 }

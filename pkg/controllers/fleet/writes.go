@@ -14,7 +14,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,31 +65,35 @@ func (p *pass) writeChild(ctx context.Context, t *templates, component api.Compo
 	return err
 }
 
-// removeChildren deletes children that writeStatus has counted.
+// removeChildren deletes children that writeStatus has counted, and emits an Event that names the deleted children.
 func (p *pass) removeChildren(ctx context.Context, remove []removalCandidate) error {
 	var errs []error
+	var removed []removalCandidate
 	for _, c := range remove {
 		uid := c.child.GetUID()
 		err := p.childClient(c.component).Delete(ctx, c.child.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("cannot delete %s %q: %w", c.component.Kind(), p.fleet.Namespace+"/"+c.child.GetName(), err))
+			continue
 		}
+		removed = append(removed, c)
 	}
-	if len(remove) > 0 {
+	if len(removed) > 0 {
 		p.Events.Eventf(p.read, nil, corev1.EventTypeNormal, "ChildrenRemoved", "Remove", "%s",
-			message.Shorten("the clusters of these children are no longer selected, and the children are deleted: "+listCandidates(remove), message.MaxNote))
+			message.Shorten("the clusters of these children are no longer selected, and the children are deleted: "+listCandidates(removed), message.MaxNote))
 	}
 	return errors.Join(errs...)
 }
 
-// writeStatus writes the status if it differs, at most once in statusInterval, and reports whether the status is written. removals is
-// the number of children that the pass deletes afterwards: a killed manager counts a removal twice rather than never.
-func (p *pass) writeStatus(ctx context.Context, removals int) (written bool, err error) {
-	if err := p.removeConfirmation(ctx, removals); err != nil {
+// writeStatus writes the status if it differs, at most once in statusInterval, and reports whether the status is written. The pass deletes the
+// children of remove afterwards: a killed manager counts a removal twice rather than never.
+func (p *pass) writeStatus(ctx context.Context, remove []removalCandidate) (written bool, err error) {
+	if err := p.removeConfirmation(ctx, len(remove)); err != nil {
 		return false, err
 	}
-	if removals > 0 {
-		p.report.removals = recordRemovals(p.report.removals, removals, p.now)
+	uncounted := slices.DeleteFunc(slices.Clone(remove), func(c removalCandidate) bool { return c.counted })
+	if len(uncounted) > 0 {
+		p.report.removals = recordRemovals(p.report.removals, len(uncounted), p.now)
 	}
 	last := p.fleet.Status
 	last.Conditions = slices.DeleteFunc(slices.Clone(last.Conditions), func(c metav1.Condition) bool { return !slices.Contains(conditionTypes(), c.Type) })
@@ -107,6 +110,9 @@ func (p *pass) writeStatus(ctx context.Context, removals int) (written bool, err
 		return false, client.IgnoreNotFound(err)
 	}
 	p.read, p.times.written = stored, p.now
+	for _, c := range uncounted {
+		p.times.counted[c.child.GetUID()] = p.now
+	}
 	p.emitReady(&last, &now)
 	return true, nil
 }
@@ -153,11 +159,11 @@ func (p *pass) emitReady(last, now *fleetv1alpha1.KnativeFleetStatus) {
 }
 
 // removeConfirmation removes a confirmation after all confirmed removals: the confirmation must not apply to the next
-// mass removal.
+// mass removal. A pass that has decided on no removal, as in a pause, leaves the confirmation to the next pass.
 func (p *pass) removeConfirmation(ctx context.Context, removals int) error {
 	_, confirmed := p.fleet.Annotations[api.RemovalAnnotation]
 	settling := p.report.held != nil && p.report.held.reason == fleetv1alpha1.ReasonSettling
-	if !confirmed || removals > 0 || settling || p.report.problem != nil {
+	if !confirmed || !p.decided || removals > 0 || settling || p.report.problem != nil {
 		return nil
 	}
 	return p.patchFleet(ctx, func(changed *unstructured.Unstructured) {
@@ -207,11 +213,10 @@ func (p *pass) setFinalizer(ctx context.Context, hold bool) error {
 }
 
 // orphanChildren removes the owner from all children. The list comes from the API server, because the cache may not have a child that
-// the last pass created.
+// the last pass created, and has children that lost the label of the KnativeFleet: Kubernetes deletes every child with the owner.
 func (p *pass) orphanChildren(ctx context.Context) error {
-	selector := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{api.FleetLabel: p.fleet.Name}).String()}
 	for _, component := range api.Components() {
-		list, err := p.childClient(component).List(ctx, selector)
+		list, err := p.childClient(component).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("cannot list the %ss of KnativeFleet %q: %w", component.Kind(), client.ObjectKeyFromObject(p.fleet), err)
 		}

@@ -106,15 +106,7 @@ func TestNothingInstalled(t *testing.T) {
 	for name, owner := range map[string]string{"no anchor": "", "the anchor of another resource": "knative-serving/other"} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectFixture(t, localServing(directFinalized, beingDeleted))
-			for _, path := range []string{
-				"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-				"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/roles",
-				"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-				"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "/api/v1/services",
-				"/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets",
-			} {
-				w.setAnswer(path, map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{}})
-			}
+			w.hasNoObjects()
 			if owner != "" {
 				w.anchored(owner, hubUID)
 			}
@@ -124,6 +116,19 @@ func TestNothingInstalled(t *testing.T) {
 			w.mustBeReleased("Nothing is there.")
 			w.mustEmit("NothingInstalled")
 		})
+	}
+}
+
+// hasNoObjects lets the cluster answer that the cluster has no object of the component.
+func (w *directFixture) hasNoObjects() {
+	for _, path := range []string{
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/roles",
+		"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "/api/v1/services",
+		"/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets",
+	} {
+		w.setAnswer(path, map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": []any{}})
 	}
 }
 

@@ -121,11 +121,13 @@ func anchorName(c api.Component, config *unstructured.Unstructured) string {
 	return name
 }
 
-// releaseFinalizer drops the memory of the resource and the finalizer.
+// releaseFinalizer drops the finalizer, and then the memory of the resource: a pass that repeats a refused write knows that the removal has ended.
 func (d *Direct) releaseFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
-	d.Forget(client.ObjectKeyFromObject(config))
 	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
 		controllerutil.RemoveFinalizer(changed, d.Finalizer())
 	})
-	return client.IgnoreNotFound(err)
+	if err = client.IgnoreNotFound(err); err == nil {
+		d.Forget(client.ObjectKeyFromObject(config))
+	}
+	return err
 }

@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/status"
@@ -92,6 +95,28 @@ func TestDirectRemove(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRepeatedRelease holds that a refused write of the finalizer repeats, and that no Event then says that nothing was installed.
+func TestRepeatedRelease(t *testing.T) {
+	w := newDirectFixture(t, localServing(directFinalized, beingDeleted))
+	w.records()
+	refused := 0
+	w.configs.PrependReactor("patch", "knativeservings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		refused++
+		return refused == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "knativeservings"}, "self", errors.New("changed"))
+	})
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	w.mustEmit("Removed")
+	delete(w.answers, "/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner")
+	w.hasNoObjects()
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	w.mustBeReleased("The removal has ended.")
+	w.mustEmit("Removed")
 }
 
 // TestRemovalSlowsDown holds that a removal that waits for users asks ever less often, and at once when something has changed.

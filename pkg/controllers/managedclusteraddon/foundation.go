@@ -29,7 +29,7 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	if err != nil {
 		return err
 	}
-	if err := manifestwork.RecordCreated(want, s.foundation, s.hub); err != nil {
+	if err := manifestwork.RecordCreated(want, s.foundation, s.crds, s.hub); err != nil {
 		return err
 	}
 	if jobs := strings.Join(s.finishedJobs(bundle), ","); jobs != s.annotationOfFoundation(api.FinishedJobsAnnotation) {

@@ -38,10 +38,15 @@ func (r *Reconciler) hasFormerWorks(ctx context.Context, s *scope) (bool, error)
 
 // giveUpFormerWorks deletes the works of a cluster that had the name before. The works leave every object on a cluster, and no deletion
 // waits for the agent of the former cluster. The foundation is a probe first, so that addon-framework writes no payload again, and goes
-// last, so that the next manager continues. The deletions start the next pass, which begins with a probe of the new cluster.
+// last, so that the next manager continues: a foundation that is being deleted goes with its finalizer, so that the manager releases such a
+// foundation last. The deletions start the next pass, which begins with a probe of the new cluster.
 func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
 	others := slices.DeleteFunc(append(s.listOtherWorks(), s.listWorks()...), func(w *workv1.ManifestWork) bool { return w == s.foundation })
-	foundation, err := r.releaseWork(ctx, s.foundation)
+	foundation, isLeaving := s.foundation, s.foundation.DeletionTimestamp != nil
+	var err error
+	if !isLeaving {
+		foundation, err = r.releaseWork(ctx, foundation)
+	}
 	for _, w := range others {
 		if err == nil {
 			w, err = r.releaseWork(ctx, w)
@@ -49,6 +54,9 @@ func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
 		if err == nil {
 			err = r.deleteReleasedWork(ctx, w)
 		}
+	}
+	if err == nil && isLeaving {
+		foundation, err = r.releaseWork(ctx, foundation)
 	}
 	if err == nil {
 		err = r.deleteReleasedWork(ctx, foundation)

@@ -72,6 +72,15 @@ func TestFormerWorks(t *testing.T) {
 			want:   []string{updateFoundation, updateProbe, deleteProbe, deleteFoundation},
 			hub:    newHub().with(createdAfter(installedBy(t, hubUID), -9), createdAfter(probeWork(t, "", nil), -9)),
 		},
+		"a foundation that is being deleted": {
+			reason: "The foundation is gone with its finalizer, and the next manager must find the other works.",
+			want:   []string{updatePayload, deletePayload, updateFoundation},
+			hub: func() *fakeHub {
+				leaving := createdAfter(installedBy(t, hubUID), -9)
+				leaving.DeletionTimestamp = new(metav1.Now())
+				return newHub().with(leaving, createdAfter(payload(), -5))
+			}(),
+		},
 		"works in a pause": {
 			reason: "A pause is for the cluster before.", want: givenUp,
 			hub: newHub().isPaused().with(createdAfter(installedBy(t, hubUID), -9), createdAfter(payload(), -5)),

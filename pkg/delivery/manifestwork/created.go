@@ -22,10 +22,13 @@ import (
 
 // RecordCreated annotates the Namespaces and CRDs of a foundation that an add-on of the hub has created or is about to
 // create, and makes the agent leave other Namespaces unchanged. before is the work that the foundation replaces: a probe,
-// another foundation, or nil.
-func RecordCreated(foundation, before *workv1.ManifestWork, hub types.UID) error {
+// another foundation, or nil. crds is the work that has taken over CRDs from before for a removal that was given up; nil without such a work.
+func RecordCreated(foundation, before, crds *workv1.ManifestWork, hub types.UID) error {
 	created, err := createdBefore(before, hub)
 	if err != nil {
+		return err
+	}
+	if err := addCreated(created, crds, hub); err != nil {
 		return err
 	}
 	for i, m := range foundation.Spec.Workload.Manifests {
@@ -71,28 +74,40 @@ func createdBefore(before *workv1.ManifestWork, hub types.UID) (map[string]bool,
 	if before == nil {
 		return out, nil
 	}
-	var found Found
-	probe := IsProbe(before)
-	if probe {
-		if found = FoundBy(before); found.Waiting != "" {
-			return out, nil
-		}
+	if !IsProbe(before) {
+		return out, addCreated(out, before, hub)
+	}
+	found := FoundBy(before)
+	if found.Waiting != "" {
+		return out, nil
 	}
 	for i, m := range before.Spec.Workload.Manifests {
 		named, err := readManifestName(m.Raw)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, before.Name, err)
 		}
-		if !render.KindNamed(named.Kind).Orphan {
-			continue
+		if by, there := found.Foundation[named.String()]; render.KindNamed(named.Kind).Orphan {
+			out[named.String()] = !there || by == string(hub)
 		}
-		by, there := named.Metadata.Annotations[api.CreatedByHubAnnotation], true
-		if probe {
-			by, there = found.Foundation[named.String()]
-		}
-		out[named.String()] = !there || by == string(hub)
 	}
 	return out, nil
+}
+
+// addCreated adds the Namespaces and CRDs of a work that name the hub as the creator.
+func addCreated(created map[string]bool, work *workv1.ManifestWork, hub types.UID) error {
+	if work == nil {
+		return nil
+	}
+	for i, m := range work.Spec.Workload.Manifests {
+		named, err := readManifestName(m.Raw)
+		if err != nil {
+			return fmt.Errorf("cannot read manifest %d of ManifestWork %q: %w", i, work.Name, err)
+		}
+		if render.KindNamed(named.Kind).Orphan && named.Metadata.Annotations[api.CreatedByHubAnnotation] == string(hub) {
+			created[named.String()] = true
+		}
+	}
+	return nil
 }
 
 // BringsNamespace reports whether a foundation carries the Namespace.

@@ -33,7 +33,7 @@ func TestRecordCreated(t *testing.T) { //nolint:gocognit // the table and its ch
 	}
 	recorded := func(before *workv1.ManifestWork) *workv1.ManifestWork {
 		w := made()
-		if err := RecordCreated(w, before, "h1"); err != nil {
+		if err := RecordCreated(w, before, nil, "h1"); err != nil {
 			t.Fatal(err)
 		}
 		return w
@@ -99,7 +99,7 @@ func TestExistingNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := RecordCreated(w, before, "h1"); err != nil {
+		if err := RecordCreated(w, before, nil, "h1"); err != nil {
 			t.Fatal(err)
 		}
 		return w
@@ -144,6 +144,34 @@ func firstStrategy(w *workv1.ManifestWork, resource, name string) workv1.UpdateS
 	return workv1.UpdateStrategyTypeUpdate
 }
 
+// TestRecordAfterUnfinishedRemoval holds that the record of CRDs which a removal has handed to a work of their own comes back to the next
+// foundation.
+func TestRecordAfterUnfinishedRemoval(t *testing.T) {
+	addOn := &addonv1beta1.ManagedClusterAddOn{}
+	foundation, err := Foundation(bundle(t), addOn, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := foundation.DeepCopy()
+	if err := RecordCreated(foundation, reportedFoundation(t, nil), nil, "h1"); err != nil {
+		t.Fatal(err)
+	}
+	crds, err := CRDs(api.Serving, foundation, addOn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := WithoutCreatedCRDs(foundation)
+	if err != nil || before == nil {
+		t.Fatalf("the foundation has no CRDs of its own, error %v", err)
+	}
+	if err := RecordCreated(next, before, crds, "h1"); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := NotCreated(next); err != nil || len(kept) > 0 {
+		t.Errorf("a removal would keep %q, error %v", kept, err)
+	}
+}
+
 // TestRecordCreatedKeepsManifests holds that the annotation is all that changes, and that it is stable.
 func TestRecordCreatedKeepsManifests(t *testing.T) {
 	plain, err := Foundation(bundle(t), &addonv1beta1.ManagedClusterAddOn{}, "h1")
@@ -151,10 +179,10 @@ func TestRecordCreatedKeepsManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	once, twice := plain.DeepCopy(), plain.DeepCopy()
-	if err := RecordCreated(once, reportedFoundation(t, nil), "h1"); err != nil {
+	if err := RecordCreated(once, reportedFoundation(t, nil), nil, "h1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := RecordCreated(twice, once, "h1"); err != nil {
+	if err := RecordCreated(twice, once, nil, "h1"); err != nil {
 		t.Fatal(err)
 	}
 	if !SameManifests(once, twice) {

@@ -91,7 +91,7 @@ func TestKeeping(t *testing.T) { //nolint:gocognit // one story of several write
 	}
 	made.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	created := made.DeepCopy()
-	if err := RecordCreated(created, reportedFoundation(t, nil), "h1"); err != nil {
+	if err := RecordCreated(created, reportedFoundation(t, nil), nil, "h1"); err != nil {
 		t.Fatal(err)
 	}
 	owned, err := OwningCreated(created)

@@ -133,7 +133,7 @@ func (r *Reconciler) endHandover(ctx context.Context, s *scope) error {
 
 // recordCompletion notes on the revision of the configuration that the cluster runs the revision. The note counts for other clusters
 // too (api.RollbackLastKnownGood). Only the present spec of the resource gets a note, while OCM rolls the spec out: no cluster
-// completes a failed revision afterwards. The report that the workloads run comes from the cluster.
+// completes a failed revision afterwards. The report that the workloads run comes from the cluster, which may run another rendering.
 func (r *Reconciler) recordCompletion(ctx context.Context, s *scope, bundle *render.Bundle) error {
 	desired := revision.Desired(s.addon)
 	if desired == nil {
@@ -145,7 +145,8 @@ func (r *Reconciler) recordCompletion(ctx context.Context, s *scope, bundle *ren
 		return err
 	}
 	resource := s.component.Resource().GroupResource().String() + "/" + desired.Namespace + "/" + desired.Name
-	if manifestwork.Delivered(s.payloads)[resource] != desired.SpecHash || !manifestwork.MatchBundle(s.payloads, bundle, s.foundation) || !manifestwork.Runs(bundle, s.foundation, s.payloads) || !s.isVerified(bundle) {
+	isDelivered := manifestwork.HasOtherRendering(bundle, s.payloads) || manifestwork.MatchBundle(s.payloads, bundle, s.foundation)
+	if manifestwork.Delivered(s.payloads)[resource] != desired.SpecHash || !isDelivered || !s.runsPayload(bundle) || !s.isVerified(bundle) {
 		return nil
 	}
 	_, err = hub.Patch(ctx, r.RevisionClient.AppsV1().ControllerRevisions(record.Namespace), record, func(changed *appsv1.ControllerRevision) {

@@ -228,6 +228,16 @@ func TestRecordCompletion(t *testing.T) {
 		"an older one": {
 			reason: "A cluster may ask for it in the status, and nobody rolls it out.", hash: failed,
 		},
+		"what runs in another rendering": {
+			reason: "The turn of the cluster may never come, and OCM takes the cluster for complete.", hash: live, want: true,
+			change: func(h *fakeHub) {
+				h.bundles = func() (*render.Bundle, error) {
+					b, err := rolling()
+					b.Digest, b.FoundationDigest = "d2", "f2"
+					return b, err
+				}
+			},
+		},
 		"what does not run": {reason: "The agent says so.", hash: live, change: func(h *fakeHub) {
 			h.works[1].Status.ResourceStatus.Manifests = nil
 		}},

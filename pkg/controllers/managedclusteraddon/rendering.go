@@ -16,7 +16,7 @@ import (
 )
 
 // keepRendering leaves the manifests of all works as the manifests are until the turn of the cluster. Owners and the gate follow the
-// add-on as usual: OCM completes the configuration, which the cluster runs.
+// add-on as usual: OCM completes the configuration, which the cluster runs, and the fleet can go back to the configuration.
 func (r *Reconciler) keepRendering(ctx context.Context, s *scope, bundle *render.Bundle) error {
 	if err := r.ensureFinalizer(ctx, s); err != nil {
 		return err
@@ -28,6 +28,9 @@ func (r *Reconciler) keepRendering(ctx context.Context, s *scope, bundle *render
 		return err
 	}
 	if err := r.reconcileGate(ctx, s, bundle); err != nil {
+		return err
+	}
+	if err := r.recordCompletion(ctx, s, bundle); err != nil {
 		return err
 	}
 	r.Trigger(s.addon.Namespace, s.addon.Name)

@@ -120,7 +120,9 @@ func (r *DriftReconciler) repairDrift(ctx context.Context, req reconcile.Request
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		result.RequeueAfter = max(result.RequeueAfter, wait)
+		if result.RequeueAfter == 0 || wait < result.RequeueAfter {
+			result.RequeueAfter = wait
+		}
 	}
 	return result, nil
 }

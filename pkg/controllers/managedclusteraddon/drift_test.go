@@ -139,6 +139,26 @@ func TestRepairsSlowDown(t *testing.T) {
 }
 
 // TestSlowsDownWithoutLabel takes the label away, as addon-framework does when it has something of its own to change.
+// TestFirstRepairIsNotDelayed holds that a work whose repairs have slowed down does not delay the next repair of another work.
+func TestFirstRepairIsNotDelayed(t *testing.T) {
+	c := newDriftingCluster(t, scaledBundle, false)
+	for range 6 {
+		c.clock.SetTime(c.clock.Now().Add(c.reconcile(t)))
+	}
+	slow := c.reconcile(t)
+	other := c.payload.DeepCopy()
+	other.Name = "other"
+	if err := c.works.Tracker().Add(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.indexer.Add(other); err != nil {
+		t.Fatal(err)
+	}
+	if wait := c.reconcile(t); wait != delivery.FirstRepairInterval || slow <= wait {
+		t.Errorf("the next pass follows after %s, and the slow work waits for %s", wait, slow)
+	}
+}
+
 func TestSlowsDownWithoutLabel(t *testing.T) {
 	c := newDriftingCluster(t, scaledBundle, false)
 	pause := c.reconcile(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -15,10 +16,11 @@ import (
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
-// ListBlockers returns descriptions of the ManagedClusterAddOns of this add-on, and of the KnativeServings and KnativeEventings with
-// a finalizer of this add-on: the deletion of each needs a running manager.
+// ListBlockers returns descriptions of the ManagedClusterAddOns of this add-on, and of the KnativeServings, KnativeEventings and
+// KnativeFleets with a finalizer of this add-on: the deletion of each needs a running manager.
 func ListBlockers(ctx context.Context, addOns addonclient.Interface, configs dynamic.Interface) ([]string, error) {
 	var out []string
 	list, err := listAddOns(ctx, addOns)
@@ -31,6 +33,13 @@ func ListBlockers(ctx context.Context, addOns addonclient.Interface, configs dyn
 	held, err := listHeldConfigs(ctx, configs)
 	for _, h := range held {
 		out = append(out, describeObject(h.component.Kind(), h.config))
+	}
+	if err != nil {
+		return out, err
+	}
+	fleets, err := listHeldFleets(ctx, configs)
+	for i := range fleets {
+		out = append(out, describeObject("KnativeFleet", &fleets[i]))
 	}
 	return out, err
 }
@@ -69,9 +78,21 @@ func listHeldConfigs(ctx context.Context, client dynamic.Interface) ([]heldConfi
 	return out, nil
 }
 
+// listHeldFleets returns the KnativeFleets with a finalizer of this add-on; none when the hub does not serve the kind.
+func listHeldFleets(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
+	list, err := client.Resource(fleetv1alpha1.Resource()).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list KnativeFleets: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(f unstructured.Unstructured) bool { return !slices.ContainsFunc(f.GetFinalizers(), isOurs) }), nil
+}
+
 // isOurs reports whether the finalizer belongs to this add-on.
 func isOurs(finalizer string) bool {
-	return slices.Contains([]string{api.FoundationFinalizer, api.InstallFinalizer, api.DirectFinalizer}, finalizer)
+	return slices.Contains([]string{api.FoundationFinalizer, api.InstallFinalizer, api.DirectFinalizer, api.FleetFinalizer}, finalizer)
 }
 
 // describeObject returns the kind and the name of an object, and whether the object is being deleted.

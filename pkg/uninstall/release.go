@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 )
@@ -69,16 +72,68 @@ func PlanRelease(ctx context.Context, clients hub.Clients) ([]Step, error) {
 		return nil, err
 	}
 	for _, h := range held {
-		client := clients.Configs.Resource(h.component.Resource()).Namespace(h.config.GetNamespace())
-		steps = append(steps, newStep("remove the finalizer of "+describeObject(h.component.Kind(), h.config), func(ctx context.Context) error {
-			read, err := client.Get(ctx, h.config.GetName(), metav1.GetOptions{})
-			if err == nil {
-				_, err = hub.Patch(ctx, client, read, func(changed *unstructured.Unstructured) { removeFinalizers(changed) })
+		steps = append(steps, planPatch(clients.Configs, h.component.Resource(), h.config,
+			"remove the finalizer of "+describeObject(h.component.Kind(), h.config), func(changed *unstructured.Unstructured) { removeFinalizers(changed) }))
+	}
+	fleets, err := planFleets(ctx, clients.Configs)
+	return append(steps, fleets...), err
+}
+
+// planFleets returns the steps that release KnativeFleets: the children of a KnativeFleet with deletionPolicy Orphan get no owner, so that
+// Kubernetes does not delete the children with the KnativeFleet.
+func planFleets(ctx context.Context, configs dynamic.Interface) ([]Step, error) {
+	fleets, err := listHeldFleets(ctx, configs)
+	if err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for i := range fleets {
+		fleet := &fleets[i]
+		if policy, _, _ := unstructured.NestedString(fleet.Object, "spec", "deletionPolicy"); policy == string(fleetv1alpha1.DeletionPolicyOrphan) {
+			children, err := planChildren(ctx, configs, fleet)
+			if err != nil {
+				return nil, err
 			}
-			return err
-		}))
+			steps = append(steps, children...)
+		}
+		steps = append(steps, planPatch(configs, fleetv1alpha1.Resource(), fleet,
+			"remove the finalizer of "+describeObject("KnativeFleet", fleet), func(changed *unstructured.Unstructured) { removeFinalizers(changed) }))
 	}
 	return steps, nil
+}
+
+// planChildren returns the steps that remove the KnativeFleet from the owners of the children.
+func planChildren(ctx context.Context, configs dynamic.Interface, fleet *unstructured.Unstructured) ([]Step, error) {
+	var steps []Step
+	for _, c := range api.Components() {
+		list, err := configs.Resource(c.Resource()).Namespace(fleet.GetNamespace()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the %ss of namespace %q: %w", c.Kind(), fleet.GetNamespace(), err)
+		}
+		for i := range list.Items {
+			child := &list.Items[i]
+			if !metav1.IsControlledBy(child, fleet) {
+				continue
+			}
+			steps = append(steps, planPatch(configs, c.Resource(), child, "remove the KnativeFleet from the owners of "+describeObject(c.Kind(), child),
+				func(changed *unstructured.Unstructured) {
+					changed.SetOwnerReferences(slices.DeleteFunc(changed.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == fleet.GetUID() }))
+				}))
+		}
+	}
+	return steps, nil
+}
+
+// planPatch returns a step that changes an object.
+func planPatch(client dynamic.Interface, resource schema.GroupVersionResource, o *unstructured.Unstructured, text string, change func(*unstructured.Unstructured)) Step {
+	objects := client.Resource(resource).Namespace(o.GetNamespace())
+	return newStep(text, func(ctx context.Context) error {
+		read, err := objects.Get(ctx, o.GetName(), metav1.GetOptions{})
+		if err == nil {
+			_, err = hub.Patch(ctx, objects, read, change)
+		}
+		return err
+	})
 }
 
 // newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object again.

@@ -24,6 +24,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 )
@@ -52,6 +53,12 @@ func newHub() hub.Clients {
 		u.SetFinalizers(finalizers)
 		return u
 	}
+	fleet := config(api.Serving, "web", api.FleetFinalizer, other)
+	fleet.SetGroupVersionKind(schema.GroupVersionKind{Group: fleetv1alpha1.Group, Version: fleetv1alpha1.Version, Kind: fleetv1alpha1.Kind})
+	fleet.SetUID("web-1")
+	fleet.Object["spec"] = map[string]any{"deletionPolicy": "Orphan"}
+	child := config(api.Eventing, "child")
+	child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Other", UID: "x"}, *metav1.NewControllerRef(fleet, fleet.GroupVersionKind())})
 	return hub.Clients{
 		AddOns: addonfake.NewSimpleClientset(addOn("knative-serving", other, api.FoundationFinalizer), addOn("knative-eventing"), addOn("other", other)),
 		Works: workfake.NewSimpleClientset(
@@ -61,8 +68,8 @@ func newHub() hub.Clients {
 			work(manifestwork.VerificationName(api.Serving), map[string]string{api.FoundationLabel: string(api.Serving)}),
 			work("other", nil)),
 		Configs: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-			api.Serving.Resource(): "KnativeServingList", api.Eventing.Resource(): "KnativeEventingList",
-		}, config(api.Serving, "edge", api.DirectFinalizer, other), config(api.Serving, "default", other), config(api.Eventing, "pull", api.InstallFinalizer)),
+			api.Serving.Resource(): "KnativeServingList", api.Eventing.Resource(): "KnativeEventingList", fleetv1alpha1.Resource(): "KnativeFleetList",
+		}, fleet, child, config(api.Serving, "edge", api.DirectFinalizer, other), config(api.Serving, "default", other), config(api.Eventing, "pull", api.InstallFinalizer)),
 	}
 }
 
@@ -72,7 +79,7 @@ func TestListBlockers(t *testing.T) {
 	got, err := ListBlockers(t.Context(), clients.AddOns, clients.Configs)
 	want := []string{
 		"ManagedClusterAddOn cluster1/knative-eventing", "ManagedClusterAddOn cluster1/knative-serving",
-		"KnativeServing team/edge", "KnativeEventing team/pull",
+		"KnativeServing team/edge", "KnativeEventing team/pull", "KnativeFleet team/web",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error is %v, blockers differ (-want +got):\n%s", err, diff)
@@ -90,6 +97,7 @@ func TestRelease(t *testing.T) {
 		"delete ManifestWork cluster1/knative-serving-verification",
 		"remove the finalizer of ManagedClusterAddOn cluster1/knative-serving",
 		"remove the finalizer of KnativeServing team/edge", "remove the finalizer of KnativeEventing team/pull",
+		"remove the KnativeFleet from the owners of KnativeEventing team/child", "remove the finalizer of KnativeFleet team/web",
 	}
 	if diff := cmp.Diff(want, runRelease(t, clients)); diff != "" {
 		t.Errorf("the steps differ (-want +got):\n%s", diff)
@@ -101,6 +109,14 @@ func TestRelease(t *testing.T) {
 	u, err := clients.Configs.Resource(api.Serving.Resource()).Namespace("team").Get(t.Context(), "edge", metav1.GetOptions{})
 	if err != nil || !cmp.Equal(u.GetFinalizers(), []string{other}) {
 		t.Errorf("the resource has the finalizers %v, error %v", u.GetFinalizers(), err)
+	}
+	fleet, err := clients.Configs.Resource(fleetv1alpha1.Resource()).Namespace("team").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || !cmp.Equal(fleet.GetFinalizers(), []string{other}) {
+		t.Errorf("the KnativeFleet has the finalizers %v, error %v", fleet.GetFinalizers(), err)
+	}
+	child, err := clients.Configs.Resource(api.Eventing.Resource()).Namespace("team").Get(t.Context(), "child", metav1.GetOptions{})
+	if err != nil || len(child.GetOwnerReferences()) != 1 || child.GetOwnerReferences()[0].UID != "x" {
+		t.Errorf("the child has the owners %v, error %v", child.GetOwnerReferences(), err)
 	}
 	if steps := runRelease(t, clients); len(steps) != 0 {
 		t.Errorf("before the agent has applied the works a further release does %q", steps)

@@ -135,8 +135,8 @@ func (in *removalInput) budget() int {
 func (in *removalInput) untilBudgetGrows() time.Duration {
 	first := time.Duration(0)
 	for _, r := range in.removed {
-		if wait := r.Minute.Add(removalWindow).Sub(in.now); first == 0 || wait < first {
-			first = max(wait, time.Second)
+		if wait := r.Minute.Add(removalWindow).Sub(in.now); wait > 0 && (first == 0 || wait < first) {
+			first = wait
 		}
 	}
 	return first

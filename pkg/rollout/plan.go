@@ -3,6 +3,8 @@
 package rollout
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,23 +67,26 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 	if strategy.Type == "" {
 		strategy.Type = clusterv1alpha1.All
 	}
-	groups, statuses := sdkv1beta1.ClusterGroupsMap{}, []sdkv1alpha1.ClusterRolloutStatus{}
-	settled, now := true, sdkv1alpha1.RolloutClock.Now()
-	for i := range clusters {
-		c := &clusters[i]
-		settled = settled && (c.Phase == Succeeded || c.Phase == Skipped)
+	if !slices.ContainsFunc(clusters, func(c Cluster) bool { return c.Phase != Succeeded && c.Phase != Skipped }) {
+		return plan, nil
+	}
+	groups := sdkv1beta1.ClusterGroupsMap{}
+	for _, c := range clusters {
 		if groups[c.Group] == nil {
 			groups[c.Group] = sets.New[string]()
 		}
 		groups[c.Group].Insert(c.Name)
-		if c.Phase != Waiting { // the engine selects among the clusters without a status
-			statuses = append(statuses, statusOf(strategy.Type, c, now))
-		}
-	}
-	if settled {
-		return plan, nil
 	}
 	tracker := sdkv1beta1.NewPlacementDecisionClustersTrackerWithGroups(nil, nil, groups)
+	mandatory := tracker.ExistingClusterGroups(mandatoryGroups(strategy)...)
+	statuses, now := []sdkv1alpha1.ClusterRolloutStatus{}, sdkv1alpha1.RolloutClock.Now()
+	for i := range clusters {
+		c := &clusters[i]
+		_, isMandatory := mandatory[c.Group]
+		if c.Phase != Waiting { // the engine selects among the clusters without a status
+			statuses = append(statuses, statusOf(c, isMandatory || strategy.Type == clusterv1alpha1.ProgressivePerGroup, now))
+		}
+	}
 	handler, err := sdkv1alpha1.NewRolloutHandler[*Cluster](tracker, nil)
 	if err != nil {
 		return plan, err
@@ -99,19 +104,61 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 			plan.Update.Insert(s.ClusterName)
 		}
 	}
+	if strategy.Type == clusterv1alpha1.ProgressivePerGroup {
+		plan.Update.Delete(listLater(result.ClustersToRollout)...)
+	}
 	for _, s := range result.ClustersTimeOut {
 		plan.TimedOut.Insert(s.ClusterName)
 	}
 	return plan, nil
 }
 
+// listLater returns the clusters of all groups after the first group with a cluster that the rollout awaits. The engine counts the failed
+// clusters of earlier groups as clusters of the group, and begins the next group too early when maxFailures permits failures.
+func listLater(statuses []sdkv1alpha1.ClusterRolloutStatus) []string {
+	first := int32(math.MaxInt32)
+	for _, s := range statuses {
+		if s.Status != sdkv1alpha1.Failed {
+			first = min(first, s.GroupKey.GroupIndex)
+		}
+	}
+	var out []string
+	for _, s := range statuses {
+		if s.GroupKey.GroupIndex > first {
+			out = append(out, s.ClusterName)
+		}
+	}
+	return out
+}
+
+// mandatoryGroups returns the keys of the groups that get a change before all other groups.
+func mandatoryGroups(strategy clusterv1alpha1.RolloutStrategy) []sdkv1beta1.GroupKey {
+	var groups []clusterv1alpha1.MandatoryDecisionGroup
+	switch {
+	case strategy.Type == clusterv1alpha1.Progressive && strategy.Progressive != nil:
+		groups = strategy.Progressive.MandatoryDecisionGroups.MandatoryDecisionGroups
+	case strategy.Type == clusterv1alpha1.ProgressivePerGroup && strategy.ProgressivePerGroup != nil:
+		groups = strategy.ProgressivePerGroup.MandatoryDecisionGroups.MandatoryDecisionGroups
+	}
+	var out []sdkv1beta1.GroupKey
+	for _, g := range groups {
+		if g.GroupName != "" { // OCM ignores the index of a named group
+			out = append(out, sdkv1beta1.GroupKey{GroupName: g.GroupName})
+			continue
+		}
+		out = append(out, sdkv1beta1.GroupKey{GroupIndex: g.GroupIndex})
+	}
+	return out
+}
+
 // maxClockSkew bounds how far the clock of a program that writes conditions may be ahead of the manager's clock.
 const maxClockSkew = 5 * time.Minute
 
 // statusOf translates a phase. A time in the future counts as unknown: the agent of a cluster, which may write the conditions of the cluster's
-// add-ons, could otherwise keep a place among maxConcurrency past progressDeadline. Only another change helps a failed cluster: Progressive counts the cluster as a failure that holds no
-// place among maxConcurrency. ProgressivePerGroup counts only a failure that is still among the clusters of its group.
-func statusOf(strategy clusterv1alpha1.RolloutType, c *Cluster, now time.Time) sdkv1alpha1.ClusterRolloutStatus {
+// add-ons, could otherwise keep a place among maxConcurrency past progressDeadline. Only another change helps a failed cluster: the engine counts the
+// cluster as a failure that holds no place among maxConcurrency. Within groups, mandatory groups among these, the engine counts only a failure
+// that is still among the clusters of its group.
+func statusOf(c *Cluster, inGroup bool, now time.Time) sdkv1alpha1.ClusterRolloutStatus {
 	out := sdkv1alpha1.ClusterRolloutStatus{ClusterName: c.Name, GroupKey: c.Group}
 	since := metav1.NewTime(c.Since)
 	if c.Since.After(now.Add(maxClockSkew)) {
@@ -125,7 +172,7 @@ func statusOf(strategy clusterv1alpha1.RolloutType, c *Cluster, now time.Time) s
 		out.Status = sdkv1alpha1.Skip
 	case Failed, TimedOut:
 		out.Status = sdkv1alpha1.TimeOut
-		if strategy == clusterv1alpha1.ProgressivePerGroup {
+		if inGroup {
 			out.Status = sdkv1alpha1.Failed
 		}
 	case Progressing, Waiting:

@@ -3,13 +3,16 @@
 package rollout
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
 )
 
 // TestFutureTimes holds that a cluster whose phase changed in the future keeps no place of the wave for ever.
@@ -48,6 +51,49 @@ func TestFutureTimes(t *testing.T) {
 			}
 			if got := !plan.Update.Has("cluster2"); got != tc.holds {
 				t.Errorf("%s cluster2 waits: %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// TestGroupsAfterFailures holds that permitted failures begin no group before the groups before have the change, and that no failure of a
+// mandatory group is permitted.
+func TestGroupsAfterFailures(t *testing.T) {
+	config := clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m", MaxFailures: intstr.FromInt32(1)}
+	perGroup := clusterv1alpha1.RolloutStrategy{
+		Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{RolloutConfig: config},
+	}
+	canary := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+		RolloutConfig:           config,
+		MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupIndex: 0}}},
+	}}
+	now := time.Now()
+	late := now.Add(-time.Hour)
+	// in is the cluster of a group of its own.
+	in := func(group int32, phase Phase, since time.Time) Cluster {
+		return Cluster{Name: string(rune('a' + group)), Group: sdkv1beta1.GroupKey{GroupIndex: group}, Phase: phase, Since: since}
+	}
+	for name, tc := range map[string]struct {
+		strategy clusterv1alpha1.RolloutStrategy
+		clusters []Cluster
+		want     []string
+		stopped  bool
+	}{
+		"the first group failed":               {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
+		"the second group progresses":          {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Progressing, now), in(2, Waiting, now)}},
+		"the second group has the change":      {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Succeeded, now), in(2, Waiting, now)}, want: []string{"c"}},
+		"the first group cannot work":          {strategy: perGroup, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
+		"the mandatory group cannot work":      {strategy: canary, clusters: []Cluster{in(0, Failed, now), in(1, Waiting, now)}, stopped: true},
+		"the mandatory group could never work": {strategy: canary, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now)}, stopped: true},
+		"the mandatory group has the change":   {strategy: canary, clusters: []Cluster{in(0, Succeeded, now), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := Determine(tc.strategy, tc.clusters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := sets.List(plan.Update); !slices.Equal(got, tc.want) || plan.Stopped != tc.stopped {
+				t.Errorf("%q get the change, stopped %t; want %q, %t", got, plan.Stopped, tc.want, tc.stopped)
 			}
 		})
 	}

@@ -145,6 +145,39 @@ func TestABadEditStops(t *testing.T) {
 	h.shows("Ready=True/Ready")
 }
 
+// TestChildWithoutTarget holds that a child that another owner keeps from its cluster does not hide the other child of the cluster: a bad edit
+// stops at the first cluster.
+func TestChildWithoutTarget(t *testing.T) {
+	h := newHub(t, `{"selector": {}, "serving": {"spec": {"version": "1.22"}}, "eventing": {}, "maxRemoval": 1,
+		"rolloutStrategy": {"type": "Progressive", "progressive": {"maxConcurrency": 1}}}`, threeProfiles()...)
+	refuse := func() {
+		for _, c := range h.children(api.Eventing) {
+			h.changeObject(api.Eventing.Resource(), c.GetName(), func(c *unstructured.Unstructured) {
+				setConditions(c, h.clock.Now(), "Ready=False/TargetConflict", "TargetClusterResolved=False/TargetConflict")
+			})
+		}
+	}
+	for range 8 {
+		h.pass()
+		h.becomeReady()
+		refuse()
+	}
+	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
+	for range 4 {
+		h.pass()
+	}
+	if got := h.versions(); got != "c1=1.23 c2=1.22 c3=1.22" {
+		t.Errorf("before the first cluster is Ready the children have %s", got)
+	}
+	for range 8 {
+		h.becomeReady()
+		h.pass()
+	}
+	if got := h.versions(); got != "c1=1.23 c2=1.23 c3=1.23" {
+		t.Errorf("after all clusters are Ready the children have %s", got)
+	}
+}
+
 func TestADeselectedClusterIsRemoved(t *testing.T) {
 	h := runningFleet(t, oneByOne)
 	h.setSpec(`{"selector": {"matchLabels": {"env": "a"}}}`)

@@ -82,6 +82,7 @@ func (r *stateReader) readClusters(clusters []cluster) []clusterState {
 
 func (r *stateReader) readCluster(c cluster) clusterState {
 	out := clusterState{cluster: c, children: map[api.Component]*unstructured.Unstructured{}, updated: true}
+	var progressing *childState
 	for _, component := range r.templates.components() {
 		child := r.children[component][c.name]
 		out.children[component] = child
@@ -94,6 +95,12 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 		if s.phase >= out.phase {
 			out.phase, out.reason, out.since = s.phase, s.reason, laterTime(out.since, s.since)
 		}
+		if s.phase == phaseProgressing {
+			progressing = &s
+		}
+	}
+	if out.phase == phaseSkipped && progressing != nil { // a child without a target must not hide the other child, which the rollout awaits
+		out.phase, out.reason, out.since = progressing.phase, progressing.reason, progressing.since
 	}
 	switch {
 	case c.unresolved != "":

@@ -119,7 +119,13 @@ func (r *Remote) findProfile(config *unstructured.Unstructured) (*clusterinvento
 	}
 	if !result.Resolved() {
 		r.Forget(componentOf(config), client.ObjectKeyFromObject(config))
-		return nil, &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
+		unreachable := &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}}
+		if result.Target != nil { // a cluster that has become unhealthy goes on using its values
+			if profile, err := r.Finder.Profiles.Get(result.Target.Profile); err == nil && profile != nil {
+				unreachable.Values = values.OfClusterProfile(profile)
+			}
+		}
+		return nil, unreachable
 	}
 	profile, err := r.Finder.Profiles.Get(result.Target.Profile)
 	if err != nil {

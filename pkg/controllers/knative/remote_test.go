@@ -17,7 +17,9 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"k8s.io/utils/clock"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
@@ -25,6 +27,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/target"
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
@@ -180,4 +183,30 @@ func loopback(t *testing.T) trust.Inventories {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// oneProfile has one ClusterProfile.
+type oneProfile struct {
+	profile *clusterinventoryv1alpha1.ClusterProfile
+}
+
+func (o oneProfile) Get(types.NamespacedName) (*clusterinventoryv1alpha1.ClusterProfile, error) {
+	return o.profile, nil
+}
+
+// TestValuesOfUnhealthyCluster holds that the values of a cluster are known while the cluster is unhealthy: a spec with values is the same
+// spec, so that a rollout goes on awaiting the cluster.
+func TestValuesOfUnhealthyCluster(t *testing.T) {
+	profile := &clusterinventoryv1alpha1.ClusterProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-serving", Name: "c1"}}
+	profile.Spec.ClusterManager.Name = "other"
+	config := localServing()
+	if err := unstructured.SetNestedStringMap(config.Object, map[string]string{"namespace": "knative-serving", "name": "c1"}, "spec", "clusterProfileRef"); err != nil {
+		t.Fatal(err)
+	}
+	r := &Remote{Finder: &target.Finder{Profiles: oneProfile{profile}}}
+	_, err := r.findProfile(config)
+	unreachable := (*UnreachableError)(nil)
+	if !errors.As(err, &unreachable) || unreachable.Values == nil || unreachable.Values.Name() != "c1" {
+		t.Errorf("the error is %v, with values %+v", err, unreachable)
+	}
 }

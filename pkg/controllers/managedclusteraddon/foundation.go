@@ -43,9 +43,11 @@ func (r *Reconciler) ensureFoundation(ctx context.Context, s *scope, bundle *ren
 	if turn := bundle.RenderingName(); s.annotationOfFoundation(api.RenderingTurnAnnotation) == turn {
 		want.Annotations[api.RenderingTurnAnnotation] = turn
 	}
-	// A version that was delivered and never seen to run counts as the start of the next step.
+	// A version that was delivered and never seen to run counts as the start of the next step; so does a version that a return to the running
+	// version replaces, since the cluster may have objects and Jobs of both.
 	delivered := cmp.Or(s.annotationOfFoundation(api.VersionAnnotation), manifestwork.DeliveredVersion(s.component, s.payloads))
-	if delivered != "" && delivered != bundle.Version && s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
+	running := s.annotationOfFoundation(api.RunningVersionAnnotation)
+	if delivered != "" && delivered != bundle.Version && (running == "" || running == bundle.Version) {
 		want.Annotations[api.RunningVersionAnnotation] = delivered
 	}
 	blocked := manifestwork.NeedsUnblocking(bundle, s.foundation, s.payloads)

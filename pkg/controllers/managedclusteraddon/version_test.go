@@ -62,6 +62,22 @@ func TestRecordRunningVersion(t *testing.T) {
 	}
 }
 
+// TestReturnToRunningVersion holds that a cluster which goes back from a version that was delivered in part does not count as running the
+// former version before the cluster runs that version again: the next step could otherwise skip a minor version.
+func TestReturnToRunningVersion(t *testing.T) {
+	h := delivered(t, 1).wants("h2")
+	foundation := h.foundation()
+	foundation.Annotations[api.DigestAnnotation], foundation.Annotations[api.VersionAnnotation] = "f0", "1.24.0"
+	foundation.Annotations[api.RunningVersionAnnotation] = "1.23.0"
+	if err := h.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	stored := h.storedWork(t, foundation.Name).Annotations
+	if stored[api.VersionAnnotation] != "1.23.0" || stored[api.RunningVersionAnnotation] != "1.24.0" {
+		t.Errorf("version %s is delivered, and %s counts as running", stored[api.VersionAnnotation], stored[api.RunningVersionAnnotation])
+	}
+}
+
 // TestFinishedJobsOfVersion holds that a version which is entered again runs its Jobs again.
 func TestFinishedJobsOfVersion(t *testing.T) {
 	bundle := &render.Bundle{Jobs: []workload.JobRef{{Namespace: "knative-serving", Name: "migrate-1.23.0"}}}

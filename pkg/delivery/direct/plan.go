@@ -57,10 +57,7 @@ const (
 func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) *changePlan {
 	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, applied: map[render.ObjectID]bool{}, missing: map[render.ObjectID]bool{}}
 	p.installed = render.Installed{
-		Delivered: b.Version, Running: i.determineInstalled(a, seen).Running, Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
-	}
-	if delivered := a.Installed().Delivered; p.installed.Running == "" && delivered != b.Version {
-		p.installed.Running = delivered // a version that was never seen to run counts as the start of the next step
+		Delivered: b.Version, Running: startOfStep(b, i.determineInstalled(a, seen)), Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
 	}
 	wanted := map[render.ObjectID]bool{}
 	var unwanted []inventory.Item
@@ -106,6 +103,16 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 	})
 	slices.SortFunc(p.prune, func(x, y inventory.Item) int { return cmp.Compare(x.ID().String(), y.ID().String()) })
 	return p
+}
+
+// startOfStep returns the version at which the step to the bundle's version starts: the running version. A version that was delivered and never
+// seen to run counts as the start too; so does a version that a return to the running version replaces, since the cluster may have objects and
+// Jobs of both.
+func startOfStep(b *render.Bundle, installed render.Installed) string {
+	if installed.Delivered != b.Version && (installed.Running == "" || installed.Running == b.Version) {
+		return installed.Delivered
+	}
+	return installed.Running
 }
 
 // needsApply reports whether an object is to be applied now, and records drift in the plan.

@@ -41,6 +41,30 @@ func TestRunningVersion(t *testing.T) {
 	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.24.0"})
 }
 
+// TestReturnToRunningVersion holds that a cluster which goes back from a version that was delivered in part does not count as running the
+// former version before the cluster runs that version again: the next step could otherwise skip a minor version.
+func TestReturnToRunningVersion(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t)
+	s.settle(t, b)
+	rollOut := func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"observedGeneration": u.GetGeneration(), "replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
+	}
+	s.edit("deployments/knative-serving/activator", rollOut)
+	s.edit("jobs/knative-serving/migrate", completed)
+	s.settle(t, b)
+	next := bundleOf(t, without("Job"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload = append(b.Payload, rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	})
+	s.settle(t, next)
+	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.23.0"})
+	s.settle(t, b)
+	s.installs(t, render.Installed{Delivered: "1.23.0", Running: "1.24.0"})
+	s.edit("jobs/knative-serving/migrate", completed)
+	s.settle(t, b)
+	s.installs(t, render.Installed{Delivered: "1.23.0", Running: "1.23.0"})
+}
+
 // TestRefusedUpgrade holds that a version of which the cluster refuses an object does not run, also after a restart of the manager, which forgets
 // the refusal.
 func TestRefusedUpgrade(t *testing.T) {

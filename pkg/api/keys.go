@@ -147,6 +147,10 @@ const (
 	// FleetStoredSpecAnnotation on a child is the hash of the spec that the API server stored, where the API server stored another spec
 	// than the KnativeFleet wrote.
 	FleetStoredSpecAnnotation = Prefix + "fleet-stored-spec"
+	// FleetLabelsAnnotation and FleetAnnotationsAnnotation on a child hold the keys of the labels and annotations that the template of the child's
+	// revision sets, separated by commas: keys that leave the template leave the child.
+	FleetLabelsAnnotation      = Prefix + "fleet-labels"
+	FleetAnnotationsAnnotation = Prefix + "fleet-annotations"
 	// FleetAdoptAnnotation on a KnativeServing or KnativeEventing without an owner names the KnativeFleet that may take over the resource.
 	FleetAdoptAnnotation = Prefix + "fleet-adopt"
 	// FleetPausedAnnotation on a child reports that the manager paused the child because the KnativeFleet is paused, and that the end of

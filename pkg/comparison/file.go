@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +21,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // deploymentKind is the kind of the configuration of add-ons with variables, placement, proxies and mirrors.
@@ -137,11 +137,6 @@ func applyTemplate(child *unstructured.Unstructured, template *fleetv1alpha1.Tem
 	}
 	out := child.DeepCopy()
 	out.Object["spec"] = spec
-	annotations := maps.Clone(out.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	maps.Copy(annotations, template.Metadata.Annotations)
-	out.SetAnnotations(annotations)
+	revision.ApplyMetadata(template.Metadata, out)
 	return out, nil
 }

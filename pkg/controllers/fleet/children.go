@@ -10,7 +10,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // templates holds the decoded templates of a KnativeFleet.
@@ -73,20 +73,11 @@ func readTemplates(spec *fleetv1alpha1.KnativeFleetSpec) (*templates, *problem) 
 	return out, nil
 }
 
-// writtenByManager reports whether the manager writes the label or annotation on a child, or removes the key from a child.
-func writtenByManager(key string) bool {
-	switch key {
-	case api.InstalledOnAnnotation, api.PinnedVersionAnnotation, api.RenderingTurnAnnotation, api.RollbackAnnotation:
-		return true
-	}
-	return strings.HasPrefix(key, api.FleetLabel)
-}
-
 // checkMetadata refuses the keys that the KnativeFleet and the other controllers write on a child: a template would overwrite the value
 // with each pass.
 func checkMetadata(component api.Component, metadata fleetv1alpha1.TemplateMetadata) *problem {
 	for _, key := range slices.Sorted(maps.Keys(mergeMaps(metadata.Labels, metadata.Annotations))) {
-		if writtenByManager(key) {
+		if revision.IsReservedKey(key) {
 			return &problem{fleetv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
 				"the template of %s sets %s, which the manager sets for each child; remove the key", component.Kind(), message.Quote(key))}
 		}
@@ -115,14 +106,13 @@ func newChild(fleet *fleetv1alpha1.KnativeFleet, t *templates, component api.Com
 	return child
 }
 
-// applyTemplate sets the spec, the labels, the annotations and the owner of a child. Other labels and annotations stay.
+// applyTemplate sets the spec, the labels, the annotations and the owner of a child. Labels and annotations of others stay.
 func applyTemplate(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFleet, t *templates, component api.Component) {
 	spec := runtime.DeepCopyJSON(t.specs[component])
 	spec["clusterProfileRef"] = map[string]any{"namespace": fleet.Namespace, "name": child.GetName()}
 	child.Object["spec"] = spec
-	metadata := t.metadata[component]
-	child.SetLabels(mergeMaps(child.GetLabels(), metadata.Labels, map[string]string{api.FleetLabel: fleet.Name}))
-	child.SetAnnotations(mergeMaps(child.GetAnnotations(), metadata.Annotations))
+	revision.ApplyMetadata(t.metadata[component], child)
+	child.SetLabels(mergeMaps(child.GetLabels(), map[string]string{api.FleetLabel: fleet.Name}))
 	if !metav1.IsControlledBy(child, fleet) {
 		child.SetOwnerReferences(append(child.GetOwnerReferences(), ownerReference(fleet)))
 	}

@@ -145,6 +145,29 @@ func TestABadEditStops(t *testing.T) {
 	h.shows("Ready=True/Ready")
 }
 
+// TestKeysOfTemplate holds that labels and annotations which leave the template leave the children, and that the keys of others stay.
+func TestKeysOfTemplate(t *testing.T) {
+	h := runningFleet(t, `{"selector": {}, "serving": {"metadata": {"labels": {"a": "1", "b": "2"}, "annotations": {"c": "3"}}}}`)
+	h.change("c1", func(c *unstructured.Unstructured) {
+		c.SetLabels(mergeMaps(c.GetLabels(), map[string]string{"mine": "x"}))
+		c.SetAnnotations(mergeMaps(c.GetAnnotations(), map[string]string{"mine": "y"}))
+	})
+	h.setSpec(`{"serving": {"metadata": {"labels": {"b": "4"}}}}`)
+	for range 3 {
+		h.pass()
+		h.becomeReady()
+	}
+	h.settle()
+	child := h.children(api.Serving)[0]
+	if diff := cmp.Diff(map[string]string{"b": "4", "mine": "x", api.FleetLabel: fleetName}, child.GetLabels()); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	annotations := child.GetAnnotations()
+	if annotations["c"] != "" || annotations["mine"] != "y" || annotations[api.FleetLabelsAnnotation] != "b" || annotations[api.FleetAnnotationsAnnotation] != "" {
+		t.Errorf("annotations are %v", annotations)
+	}
+}
+
 // TestChildWithoutTarget holds that a child that another owner keeps from its cluster does not hide the other child of the cluster: a bad edit
 // stops at the first cluster.
 func TestChildWithoutTarget(t *testing.T) {

@@ -217,11 +217,14 @@ func TestRolloutOf(t *testing.T) {
 		selection  *rollout.Selection
 		key, group string
 		immediate  bool
+		// skipped means that the cluster takes no part now.
+		skipped bool
 	}{
 		"no Placement selects the cluster":         {config: testConfig("", nil), key: "default"},
 		"a Placement selects the cluster":          {config: testConfig("", nil), placements: selected, key: "Placement fleet/all", group: "canaries"},
 		"a KnativeFleet owns the resource":         {config: testConfig("web", nil), placements: selected, selection: web, key: "KnativeFleet fleet/web", group: "north"},
-		"a KnativeFleet that cannot be followed":   {config: testConfig("web", nil), key: "default"},
+		"a KnativeFleet that cannot be followed":   {config: testConfig("web", nil), placements: selected, key: "KnativeFleet fleet/web", skipped: true},
+		"such a KnativeFleet, at once":             {config: testConfig("web", immediate), key: "KnativeFleet fleet/web", immediate: true},
 		"a tenant's resource":                      {config: testBoundConfig(), key: "namespace fleet"},
 		"a Placement selects a tenant's cluster":   {config: testBoundConfig(), placements: selected, key: "Placement fleet/all", group: "canaries"},
 		"the resource has the annotation":          {config: testConfig("", immediate), key: "default", immediate: true},
@@ -240,7 +243,7 @@ func TestRolloutOf(t *testing.T) {
 			}
 			m := &member{addOn: testAddOn("cluster1"), Cluster: rollout.Cluster{Name: "cluster1"}}
 			of, err := g.rolloutOf(m)
-			if err != nil || of.key != tc.key || m.Group.GroupName != tc.group || m.immediate != tc.immediate {
+			if err != nil || of.key != tc.key || m.Group.GroupName != tc.group || m.immediate != tc.immediate || (m.Phase == rollout.Skipped) != tc.skipped {
 				t.Errorf("the rollout is %+v, the member %+v, the error %v", of, m, err)
 			}
 		})

@@ -172,16 +172,23 @@ func refersToCluster(config *unstructured.Unstructured) bool {
 	return refers
 }
 
-// fleetRolloutOf is rolloutOf for a cluster whose resource belongs to a KnativeFleet; nil for any other cluster.
+// fleetRolloutOf is rolloutOf for a cluster whose resource belongs to a KnativeFleet; nil for any other cluster. The clusters of a
+// KnativeFleet that cannot be followed, for example without its Placement, take no part until the strategy and the groups are known again.
 func (g *gatherer) fleetRolloutOf(m *member, config *unstructured.Unstructured) (*clusterRollout, error) {
 	name, selection, err := g.readFleet(config)
-	if err != nil || selection == nil {
+	if err != nil || name.Name == "" {
 		return nil, err
 	}
-	m.immediate = m.immediate || isImmediate(selection.Annotations)
 	if m.config != nil {
 		m.Name = m.config.GetName() // the KnativeFleet names a child like the cluster
 	}
+	if selection == nil {
+		selection = &rollout.Selection{Strategy: g.Default}
+		if !m.immediate {
+			m.Phase = rollout.Skipped
+		}
+	}
+	m.immediate = m.immediate || isImmediate(selection.Annotations)
 	m.Group = selection.Groups[m.Name]
 	related := &corev1.ObjectReference{APIVersion: fleetv1alpha1.Resource().GroupVersion().String(), Kind: fleetv1alpha1.Kind, Namespace: name.Namespace, Name: name.Name}
 	return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy, related: related}, nil
@@ -195,7 +202,7 @@ func (g *gatherer) readConfig(a *addonv1beta1.ManagedClusterAddOn) (*unstructure
 	return revision.Live(g.Configs[g.component], g.component, name)
 }
 
-// readFleet returns the KnativeFleet that owns a resource; nil without an owner, or when the KnativeFleet cannot be followed.
+// readFleet returns the KnativeFleet that owns a resource; no name without an owner, and no selection when the KnativeFleet cannot be followed.
 func (g *gatherer) readFleet(config *unstructured.Unstructured) (types.NamespacedName, *rollout.Selection, error) {
 	owner := metav1.GetControllerOf(config)
 	if owner == nil || owner.Kind != fleetv1alpha1.Kind {

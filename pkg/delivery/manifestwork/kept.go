@@ -42,7 +42,12 @@ func ObserveKept(payloads []*workv1.ManifestWork) (*delivery.Kept, error) {
 		}
 	}
 	for _, p := range payloads {
-		if kept.Observation.Waiting == "" && !observedBy(p, workv1.WorkAvailable) {
+		// The agent reports on the objects before the apply too: that report is about the objects of the payload before.
+		switch {
+		case kept.Observation.Waiting != "":
+		case !observedBy(p, workv1.WorkApplied):
+			kept.Observation.Waiting = fmt.Sprintf("waiting for the work agent to apply ManifestWork %q", p.Name)
+		case !observedBy(p, workv1.WorkAvailable):
 			kept.Observation.Waiting = fmt.Sprintf("waiting for the work agent to report on ManifestWork %q", p.Name)
 		}
 		for _, m := range p.Status.ResourceStatus.Manifests {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -56,6 +57,11 @@ func TestObserveKept(t *testing.T) {
 	}
 	if err != nil || kept.Observation.Waiting == "" {
 		t.Errorf("the report is of an earlier generation: %+v, %v", kept, err)
+	}
+	apimeta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable).ObservedGeneration = w.Generation
+	kept, err = ObserveKept([]*workv1.ManifestWork{w})
+	if err != nil || !strings.Contains(kept.Observation.Waiting, "to apply") {
+		t.Errorf("the report is of the objects before the apply: %+v, %v", kept, err)
 	}
 }
 

@@ -41,8 +41,8 @@ func AwaitsTurn(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*w
 	}
 	inputs := foundation.Annotations[api.RenderingInputsAnnotation]
 	return (inputs == "" || inputs == b.Inputs) && maps.Equal(Delivered(payloads), configs) && HasOtherRendering(b, payloads) &&
-		!IsUnblocked(foundation) && !IgnoresFailures(payloads) &&
-		!slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
+		!slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }) &&
+		!IsUnblocked(foundation) && !IgnoresFailures(payloads)
 }
 
 // DeliveredBundle describes the rendering of the payloads, for the status of a cluster that keeps the rendering instead of the bundle:

@@ -31,8 +31,8 @@ func IsUnblocked(foundation *workv1.ManifestWork) bool {
 	return foundation.Annotations[api.UnblockedAnnotation] != ""
 }
 
-// IgnoresFailures reports whether the payloads configure webhooks, and the API server ignores failures of all these webhooks, as in the
-// payload of an unblocked foundation. Knative itself has some webhooks whose failures the API server ignores.
+// IgnoresFailures reports whether every webhook in the payloads has failurePolicy Ignore, as in the payload of an unblocked foundation; false
+// without a webhook. A release of Knative has some such webhooks beside others.
 func IgnoresFailures(payloads []*workv1.ManifestWork) bool {
 	found := false
 	for _, p := range payloads {

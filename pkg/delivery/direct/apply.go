@@ -43,7 +43,7 @@ func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *
 	if applyErr == nil {
 		applyErr = i.applyStages(ctx, a, p, inv)
 	}
-	if applyErr == nil && !i.hasBlockingFailure() {
+	if applyErr == nil && !i.hasBlockingFailureBefore(render.Stages) {
 		applyErr = i.deleteItems(ctx, p.prune, inv)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the cluster is slow, and the next pass continues from the recorded results
@@ -86,7 +86,7 @@ func (i *Installation) applyStages(ctx context.Context, a *inventory.Anchor, p *
 		if render.Stage(s) == render.StageWebhook && i.hasFailureIn(render.StageWorkload) {
 			continue // no workload would serve the webhooks
 		}
-		if render.Stage(s) == render.StageJob && i.hasBlockingFailure() {
+		if render.Stage(s) == render.StageJob && i.hasBlockingFailureBefore(render.StageJob) {
 			continue // the completed Job of a version means that the version runs
 		}
 		if needsServedKinds(render.Stage(s)) && len(batch) > 0 {

@@ -63,20 +63,24 @@ func isKindMissing(err error) bool {
 
 func (i *Installation) hasFailureIn(s render.Stage) bool {
 	for id := range i.failedObjects {
-		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage == s {
+		if stageOf(id) == s {
 			return true
 		}
 	}
 	return false
 }
 
-// hasBlockingFailure reports whether an object failed that other objects may need. No object needs an object of a kind that the
-// cluster does not serve.
-func (i *Installation) hasBlockingFailure() bool {
-	for _, f := range i.failedObjects {
-		if !f.KindMissing {
+// hasBlockingFailureBefore reports whether an object of a stage before s failed that later objects may need. No object needs an object of a
+// kind that the cluster does not serve.
+func (i *Installation) hasBlockingFailureBefore(s render.Stage) bool {
+	for id, f := range i.failedObjects {
+		if !f.KindMissing && stageOf(id) < s {
 			return true
 		}
 	}
 	return false
+}
+
+func stageOf(id render.ObjectID) render.Stage {
+	return render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage
 }

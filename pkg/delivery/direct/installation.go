@@ -263,12 +263,13 @@ func (i *Installation) currentAnchor(ctx context.Context, namespace string) (*in
 }
 
 // retryDelay returns the time until the first failed object is tried again, or the first drifted object is repaired. An object
-// that was due and not tried waits for another failed object, or for an event.
+// that was due and not tried waits for another failed object, or for an event; longestRetry is the limit of the wait.
 func (i *Installation) retryDelay(p *changePlan) time.Duration {
 	var waits []time.Duration
 	for _, refused := range []map[render.ObjectID]*failedObject{i.failedObjects, i.failedDeletions} {
 		for _, f := range refused {
 			if !f.retryAt.After(p.createdAt) {
+				waits = append(waits, longestRetry)
 				continue
 			}
 			waits = append(waits, max(f.retryAt.Sub(i.clock.Now()), time.Millisecond))

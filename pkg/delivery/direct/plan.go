@@ -79,7 +79,7 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 			continue
 		}
 		p.items[id] = e
-		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation && // the foundation stays for resources of users
+		if stageOf(id) != render.StageFoundation && // the foundation stays for resources of users
 			!isKeptService(b, id) {
 			unwanted = append(unwanted, e)
 		}
@@ -167,7 +167,7 @@ func (i *Installation) detectDrift(it *desiredObject, e *inventory.Item, seen cl
 func listUnrecorded(c api.Component, inv inventory.Items, seen clustercache.Views) []inventory.Item {
 	kinds := map[schema.GroupVersionResource]string{}
 	for id, e := range inv {
-		if render.KindOf(schema.GroupKind{Group: id.Group, Kind: id.Kind}).Stage != render.StageFoundation {
+		if stageOf(id) != render.StageFoundation {
 			kinds[e.GVR()] = id.Kind
 		}
 	}

@@ -174,3 +174,73 @@ func TestRemoveUserResourcesRefused(t *testing.T) {
 		t.Errorf("a cluster that does not answer: %v", err)
 	}
 }
+
+// TestRefusedRequests refuses each request of an installation, an upgrade and a repair two times. The passes that Outcome.Retry asks for finish
+// the change nevertheless: no refused object prevents its own next try.
+func TestRefusedRequests(t *testing.T) {
+	first, next := bundleOf(t), bundleOf(t, without("Job"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload[2] = rendered(t, inConfigMaps, "ConfigMap knative-serving/config-features", nil)
+		b.Payload = append(b.Payload, rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	})
+	for name, tc := range map[string]struct {
+		before func(*clusterFixture)
+		bundle *render.Bundle
+	}{
+		"installation": {func(*clusterFixture) {}, first},
+		"upgrade":      {func(s *clusterFixture) { s.settle(t, first) }, next},
+		"repair": {func(s *clusterFixture) {
+			s.settle(t, first)
+			s.edit("deployments/knative-serving/activator", scaled)
+			s.lose("clusterrolebindings/controller")
+			s.lose("secrets/knative-serving/certs")
+		}, first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			undisturbed := newClusterFixture(t)
+			tc.before(undisturbed)
+			undisturbed.asked()
+			undisturbed.pass(t, tc.bundle)
+			requests := undisturbed.asked()
+			undisturbed.settle(t, tc.bundle)
+			if len(requests) < 5 {
+				t.Fatalf("the pass makes only the requests %q", requests)
+			}
+			for _, refused := range requests {
+				s := newClusterFixture(t)
+				tc.before(s)
+				tries := 0
+				s.disturb(func(request string) error {
+					if request != refused || tries == 2 {
+						return nil
+					}
+					tries++
+					return errForbidden
+				})
+				s.retryUntilDone(t, tc.bundle)
+				if diff := cmp.Diff(undisturbed.names(), s.names()); diff != "" || tries < 2 {
+					t.Errorf("request %q was refused %d times (-want +got):\n%s", refused, tries, diff)
+				}
+			}
+		})
+	}
+}
+
+// retryUntilDone passes at the times that Outcome.Retry names, until a pass has nothing to retry and nothing to write. A failed pass is
+// repeated.
+func (s *clusterFixture) retryUntilDone(t *testing.T, b *render.Bundle) {
+	t.Helper()
+	for range 20 {
+		s.catchUp(t)
+		s.asked()
+		out, err := s.Sync(t.Context(), b, SyncOptions{})
+		if err == nil && out.Retry == 0 && len(s.asked()) == 0 {
+			if f := out.Observation.Failed; len(f) > 0 {
+				t.Errorf("no retry follows %+v", f)
+			}
+			return
+		}
+		s.clock.SetTime(s.clock.Now().Add(out.Retry))
+	}
+	t.Error("the passes do not end")
+}

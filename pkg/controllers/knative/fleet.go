@@ -43,7 +43,8 @@ type FleetStatus struct {
 	AddOnsByConfig cache.Indexer
 	// Granter finds the add-ons that the resource will configure when their turn comes.
 	Granter *revision.Granter
-	// Foundations are the works with api.FoundationLabel, which record the version that runs on a cluster.
+	// Foundations are the works with api.FoundationLabel: foundations record the version that runs on a cluster, and gates whether the
+	// cluster runs the configuration that OCM wants.
 	Foundations worklisters.ManifestWorkLister
 	Versions    Versions
 	Clock       clock.PassiveClock
@@ -115,8 +116,9 @@ func (f *FleetStatus) readClusters(out *status.Fleet, spec presentSpec) ([]rollo
 	}
 	var states []rollout.ClusterState
 	for _, addOn := range addOns {
-		state := readAddOn(addOn, spec)
-		countAddOn(out, addOn, &state, spec)
+		completed := f.hasCompleted(addOn, spec)
+		state := readAddOn(addOn, spec, completed)
+		countAddOn(out, addOn, &state, completed)
 		if addOn.DeletionTimestamp != nil {
 			continue // no longer selected
 		}
@@ -170,16 +172,21 @@ func (f *FleetStatus) versionOf(addOn *addonv1beta1.ManagedClusterAddOn) string 
 	return foundation.Annotations[api.RunningVersionAnnotation]
 }
 
+// hasCompleted reports whether the cluster of an add-on that the resource configures runs the spec. OCM keeps the spec that a cluster last
+// completed: after a return to that spec from a spec that the cluster has in part, only the gate tells that the cluster does not run the spec yet.
+func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) bool {
+	config, ok := revision.ConfigOf(addOn)
+	if !ok || config != spec.config || !revision.Completed(addOn, spec.hash) {
+		return false
+	}
+	gate, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component))
+	return err != nil || !manifestwork.IsClosed(gate) // the next gate follows a missing gate
+}
+
 // presentSpec is the spec of a resource, with the hash of the spec.
 type presentSpec struct {
 	config types.NamespacedName
 	hash   string
-}
-
-// isCompletedBy reports whether the cluster of an add-on that the resource configures has run the spec.
-func (s presentSpec) isCompletedBy(addOn *addonv1beta1.ManagedClusterAddOn) bool {
-	config, ok := revision.ConfigOf(addOn)
-	return ok && config == s.config && revision.Completed(addOn, s.hash)
 }
 
 // isAssignedTo reports whether the cluster of an add-on should have the spec now.
@@ -189,8 +196,7 @@ func (s presentSpec) isAssignedTo(addOn *addonv1beta1.ManagedClusterAddOn) bool 
 }
 
 // readAddOn returns the state of the cluster of an add-on in the rollout of the spec.
-func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) rollout.ClusterState {
-	completed := spec.isCompletedBy(addOn)
+func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec, completed bool) rollout.ClusterState {
 	out := rollout.ClusterState{Name: addOn.Namespace, Updated: completed || spec.isAssignedTo(addOn)}
 	find := func(condition string) metav1.Condition {
 		if c := apimeta.FindStatusCondition(addOn.Status.Conditions, condition); c != nil {
@@ -224,10 +230,9 @@ func readAddOn(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) rollou
 }
 
 // countAddOn adds the cluster of an add-on to the lists.
-func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, state *rollout.ClusterState, spec presentSpec) {
+func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, state *rollout.ClusterState, completed bool) {
 	conditions := addOn.Status.Conditions
 	isAvailable := apimeta.IsStatusConditionTrue(conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
-	isCompleted := spec.isCompletedBy(addOn)
 	isHeld := apimeta.IsStatusConditionTrue(conditions, api.RemovalHeld)
 	if isHeld {
 		out.Rollout.Held++
@@ -238,7 +243,7 @@ func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, stat
 		applies bool
 	}{
 		{&out.NotReady, !isAvailable},
-		{&out.Outdated, isAvailable && !isCompleted},
+		{&out.Outdated, isAvailable && !completed},
 		{&out.Held, isHeld},
 		{&out.Failed, state.Phase == rollout.Failed},
 		{&out.Unresolved, state.Unresolved},
@@ -246,7 +251,7 @@ func countAddOn(out *status.Fleet, addOn *addonv1beta1.ManagedClusterAddOn, stat
 		{&out.Lacking, apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)},
 		{&out.Unverified, apimeta.IsStatusConditionFalse(conditions, api.Verified)},
 		{&out.Incomplete, apimeta.IsStatusConditionFalse(conditions, api.ValuesResolved)},
-		{&out.Waiting, addOn.DeletionTimestamp == nil && !isCompleted},
+		{&out.Waiting, addOn.DeletionTimestamp == nil && !completed},
 	} {
 		if list.applies {
 			*list.names = append(*list.names, addOn.Namespace)

@@ -272,6 +272,26 @@ func defaultConfig(name string) []addonv1beta1.AddOnConfig {
 	}}
 }
 
+// TestReturnToCompletedSpec holds that a cluster which returns to the spec that OCM saw last is counted as progressing until the gate opens.
+func TestReturnToCompletedSpec(t *testing.T) {
+	h := newFleet(t, addOnOf("", on("c1"), uses("fleet"), says(available, conditionSet)))
+	gate := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "c1", Name: manifestwork.GateName(api.Serving),
+		Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
+	}}
+	h.works = append(h.works, gate)
+	h.settle("fleet")
+	if got := h.conditions("fleet"); got[0] != "Ready Unknown Delivering" {
+		t.Errorf("with a closed gate the conditions are %q", got)
+	}
+	delete(gate.Labels, addonv1beta1.AddonLabelKey)
+	h.clock.SetTime(h.clock.Now().Add(fleetStatusInterval))
+	h.settle("fleet")
+	if got := h.conditions("fleet"); got[0] != "Ready True Ready" {
+		t.Errorf("with an open gate the conditions are %q", got)
+	}
+}
+
 // TestFleetRollout holds the counts of a fleet configuration: a cluster with an older spec, a cluster whose turn has not come, a refused
 // configuration, an unresolved cluster, and a cluster that is being removed.
 func TestFleetRollout(t *testing.T) {

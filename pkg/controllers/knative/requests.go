@@ -116,11 +116,11 @@ func (m *requestMapper) requestsForWork(label string) handler.MapFunc {
 	}
 }
 
-// requestsForFoundation returns the resources that refer to the cluster of a foundation, and the resource that configures the add-on of
-// the cluster: the resource counts the versions that foundations record.
+// requestsForFoundation returns the resources that refer to the cluster of a foundation or gate, and the resource that configures the
+// add-on of the cluster: the resource counts the versions that foundations record, and the clusters with an open gate.
 func (m *requestMapper) requestsForFoundation(ctx context.Context, o client.Object) []reconcile.Request {
 	out := m.requestsForWork(api.FoundationLabel)(ctx, o)
-	if o.GetName() != manifestwork.FoundationName(m.component) {
+	if name := o.GetName(); name != manifestwork.FoundationName(m.component) && name != manifestwork.GateName(m.component) {
 		return out
 	}
 	found, exists, err := m.addOns.GetByKey(o.GetNamespace() + "/" + m.component.AddOnName())

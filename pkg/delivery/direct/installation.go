@@ -118,7 +118,7 @@ func (i *Installation) Installed(ctx context.Context, namespace string) (render.
 	if err != nil {
 		return render.Installed{}, clustercache.WrapRefusal(err)
 	}
-	return i.determineInstalled(a, seen), nil
+	return i.determineInstalled(a, seen, nil), nil
 }
 
 // HasAnchor reports whether the cluster has an anchor of this owner, in the namespace or in another namespace. The anchor proves

@@ -112,13 +112,16 @@ func (i *Installation) observeItem(kept *delivery.Kept, e *inventory.Item, seen 
 
 // determineInstalled returns the versions on the cluster. The delivered version is running when the cluster has every recorded
 // object, each workload is rolled out, and each Job has completed. A version has a Job of its own, which is applied last, so that the Job
-// of a version that is applied in part is missing.
-func (i *Installation) determineInstalled(a *inventory.Anchor, seen clustercache.Views) render.Installed {
+// of a version that is applied in part is missing. Abandoned objects do not count.
+func (i *Installation) determineInstalled(a *inventory.Anchor, seen clustercache.Views, abandoned map[render.ObjectID]bool) render.Installed {
 	installed := a.Installed()
 	if installed.Running == installed.Delivered || len(a.Items) == 0 || len(i.failedObjects) > 0 {
 		return installed
 	}
 	for id, e := range a.Items {
+		if abandoned[id] {
+			continue
+		}
 		s, known := seen.Find(e.Place(), id.Name, i.writtenVersions[id])
 		if e.Digest == "" || !known || !isRunning(id, &e, s) {
 			return installed

@@ -24,6 +24,8 @@ type changePlan struct {
 	apply [render.Stages][]desiredObject
 	// missing are the objects to apply that the cluster does not have, as far as the cache shows.
 	missing map[render.ObjectID]bool
+	// abandoned are the recorded objects that the cluster never accepted, and that the bundle neither has nor deletes.
+	abandoned map[render.ObjectID]bool
 	// unblock are the webhook configurations to delete before any apply.
 	unblock []inventory.Item
 	// prune are the recorded objects that the bundle does not have.
@@ -55,15 +57,22 @@ const (
 
 // planChanges compares the bundle with the recorded and the cached objects.
 func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) *changePlan {
-	p := &changePlan{createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, applied: map[render.ObjectID]bool{}, missing: map[render.ObjectID]bool{}}
-	p.installed = render.Installed{
-		Delivered: b.Version, Running: startOfStep(b, i.determineInstalled(a, seen)), Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
+	p := &changePlan{
+		createdAt: i.clock.Now(), items: inventory.Items{}, drifted: map[render.ObjectID]drift{}, applied: map[render.ObjectID]bool{}, missing: map[render.ObjectID]bool{},
+		abandoned: map[render.ObjectID]bool{},
 	}
-	wanted := map[render.ObjectID]bool{}
-	var unwanted []inventory.Item
-	all := desiredObjects(b, a.UID)
+	all, wanted := desiredObjects(b, a.UID), map[render.ObjectID]bool{}
 	for _, it := range all {
 		wanted[it.id] = true
+	}
+	for id, e := range a.Items {
+		p.abandoned[id] = e.Digest == "" && !wanted[id] && !isPruned(b, id)
+	}
+	p.installed = render.Installed{
+		Delivered: b.Version, Running: startOfStep(b, i.determineInstalled(a, seen, p.abandoned)), Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
+	}
+	var unwanted []inventory.Item
+	for _, it := range all {
 		e, recorded := a.Items[it.id]
 		if !recorded {
 			e = it.inventoryItem()
@@ -79,8 +88,7 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 			continue
 		}
 		p.items[id] = e
-		if stageOf(id) != render.StageFoundation && // the foundation stays for resources of users
-			!isKeptService(b, id) {
+		if isPruned(b, id) {
 			unwanted = append(unwanted, e)
 		}
 	}
@@ -103,6 +111,11 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 	})
 	slices.SortFunc(p.prune, func(x, y inventory.Item) int { return cmp.Compare(x.ID().String(), y.ID().String()) })
 	return p
+}
+
+// isPruned reports whether an object that the bundle does not have is deleted. The foundation stays for resources of users.
+func isPruned(b *render.Bundle, id render.ObjectID) bool {
+	return stageOf(id) != render.StageFoundation && !isKeptService(b, id)
 }
 
 // startOfStep returns the version at which the step to the bundle's version starts: the running version. A version that was delivered and never

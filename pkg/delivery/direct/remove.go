@@ -62,11 +62,6 @@ func (i *Installation) removeInstallation(ctx context.Context, options RemoveOpt
 		return "", ErrNothingInstalled
 	}
 	i.removalBegun = true
-	if options.Foundation {
-		if waiting, err := i.clearUserResources(ctx, inv, options); waiting != "" || err != nil {
-			return waiting, err
-		}
-	}
 	if options.keepNamespace, err = i.keepsNamespace(ctx, a, options.Namespace); err != nil {
 		return "", err
 	}
@@ -95,8 +90,14 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 }
 
 func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+	// The Service of a verification goes first: Knative's objects of the Service would count as resources of users.
 	if waiting, err := i.removeVerification(ctx, inv); waiting != "" || err != nil {
 		return waiting, err
+	}
+	if options.Foundation {
+		if waiting, err := i.clearUserResources(ctx, inv, options); waiting != "" || err != nil {
+			return waiting, err
+		}
 	}
 	for _, s := range inventory.RemovalOrder() {
 		if s == render.StageWorkload {

@@ -78,7 +78,7 @@ func hasOtherObjects(b *render.Bundle, a *inventory.Anchor) bool {
 // is written.
 func (i *Installation) keepRendering(ctx context.Context, b *render.Bundle, a *inventory.Anchor, seen clustercache.Views) (Outcome, error) {
 	p := i.planChanges(b, a, seen)
-	p.restrictToRepairs(a, i.determineInstalled(a, seen))
+	p.restrictToRepairs(a, i.determineInstalled(a, seen, p.abandoned))
 	if markFinishedJobs(p.items, seen) || !p.isEmpty() || a.Installed() != p.installed {
 		var err error
 		if a, err = i.executePlan(ctx, a, p); err != nil {
@@ -116,7 +116,7 @@ func (i *Installation) observeIncomplete(o *delivery.Observation, a *inventory.A
 		}
 	}
 	for _, e := range a.Items.Sorted() {
-		if e.Digest == "" && o.Waiting == "" {
+		if e.Digest == "" && !p.abandoned[e.ID()] && o.Waiting == "" {
 			o.Waiting = fmt.Sprintf("waiting for %s, which comes with the turn of the cluster", e.ID())
 		}
 	}

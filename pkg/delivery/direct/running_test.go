@@ -96,6 +96,31 @@ func TestRefusedUpgrade(t *testing.T) {
 	}
 }
 
+// TestAbandonedFoundation holds that a Namespace which the cluster refused, and which no later spec has, keeps no later version from running.
+func TestAbandonedFoundation(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t)
+	s.settle(t, b)
+	s.runWorkloads()
+	s.settle(t, b)
+	s.disturb(refuses(errForbidden, "apply namespaces/gateway"))
+	s.pass(t, bundleOf(t, func(b *render.Bundle) {
+		b.Foundation = append(b.Foundation, rendered(t, inNamespaces, "Namespace gateway", nil))
+	}))
+	s.settle(t, b)
+	s.settle(t, bundleOf(t, without("Job"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload = append(b.Payload, rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	}))
+	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.23.0"})
+	s.edit("jobs/knative-serving/migrate-again", completed)
+	next := bundleOf(t, without("Job"), func(b *render.Bundle) {
+		b.Version = "1.24.0"
+		b.Payload = append(b.Payload, rendered(t, inJobs, "Job knative-serving/migrate-again", nil, render.OncePerVersion))
+	})
+	s.settle(t, next)
+	s.installs(t, render.Installed{Delivered: "1.24.0", Running: "1.24.0"})
+}
+
 // installs holds which versions the installation has.
 func (s *clusterFixture) installs(t *testing.T, want render.Installed) {
 	t.Helper()

@@ -277,6 +277,30 @@ func TestVerificationLeavesFirst(t *testing.T) {
 	}
 }
 
+// TestVerificationLeavesBeforeUsers holds that the objects that Knative creates for the Service of a verification, which lack our label, do not
+// hold a removal as resources of users.
+func TestVerificationLeavesBeforeUsers(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, true))
+	s.settle(t, b)
+	s.runWorkloads()
+	s.settle(t, b)
+	s.add(b.Payload[len(b.Payload)-1].Resource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "caching.knative.dev/v1", "kind": "Image", "metadata": map[string]any{"namespace": installed, "name": "knative-verification-00001"},
+	}})
+	s.asked()
+	s.catchUp(t)
+	waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+	if asked := s.asked(); err != nil || !slices.Contains(asked, "delete "+servicePath) {
+		t.Errorf("the removal waits for %q (%v) after %q", waiting, err, asked)
+	}
+	s.lose("images/knative-serving/knative-verification-00001")
+	s.catchUp(t)
+	waiting, err = s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+	if err != nil || !strings.HasPrefix(waiting, "waiting for the pods") {
+		t.Errorf("without Knative's objects the removal waits for %q (%v)", waiting, err)
+	}
+}
+
 // TestGrantForVerification holds that a verification asks only for permissions that it is given, and that an installation without a
 // verification has no such permission.
 func TestGrantForVerification(t *testing.T) {

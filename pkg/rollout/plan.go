@@ -3,11 +3,15 @@
 package rollout
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
@@ -61,32 +65,89 @@ type Plan struct {
 	Recheck time.Duration
 }
 
-// Determine returns the plan of a rollout. A strategy that OCM's engine refuses is an error.
+// Determine returns the plan of a rollout. A strategy that OCM's engine refuses is an error. The mandatory groups and all other groups are two
+// rollouts: OCM's engine holds all other groups up by a cluster of any group that does not work.
 func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Plan, error) {
-	plan := Plan{Update: sets.New[string](), TimedOut: sets.New[string]()}
 	if strategy.Type == "" {
 		strategy.Type = clusterv1alpha1.All
 	}
 	if !slices.ContainsFunc(clusters, func(c Cluster) bool { return c.Phase != Succeeded && c.Phase != Skipped }) {
-		return plan, nil
+		return newPlan(), nil
 	}
-	groups := sdkv1beta1.ClusterGroupsMap{}
+	var mandatory, rest []Cluster
 	for _, c := range clusters {
+		if isMandatory(strategy, c.Group) {
+			mandatory = append(mandatory, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	plan, err := runEngine(strategyOfRest(strategy, len(clusters), len(rest)), rest)
+	if err != nil || len(mandatory) == 0 {
+		return plan.Plan, err
+	}
+	first, err := runEngine(strategyOfMandatory(strategy), mandatory)
+	if err != nil || first.isOpen {
+		return first.Plan, err
+	}
+	return plan.Plan, nil
+}
+
+func newPlan() Plan { return Plan{Update: sets.New[string](), TimedOut: sets.New[string]()} }
+
+// strategyOfMandatory returns the strategy for the clusters of the mandatory groups: group by group, without permitted failures.
+func strategyOfMandatory(strategy clusterv1alpha1.RolloutStrategy) clusterv1alpha1.RolloutStrategy {
+	out := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{}}
+	switch strategy.Type {
+	case clusterv1alpha1.Progressive:
+		out.ProgressivePerGroup.RolloutConfig = strategy.Progressive.RolloutConfig
+	case clusterv1alpha1.ProgressivePerGroup:
+		out.ProgressivePerGroup.RolloutConfig = strategy.ProgressivePerGroup.RolloutConfig
+	}
+	out.ProgressivePerGroup.MaxFailures = intstr.FromInt32(0)
+	return out
+}
+
+// strategyOfRest returns the strategy for the clusters outside the mandatory groups. maxFailures of a Progressive rollout refers to all clusters;
+// the engine takes a number above the number of clusters for 0.
+func strategyOfRest(strategy clusterv1alpha1.RolloutStrategy, all, rest int) clusterv1alpha1.RolloutStrategy {
+	out := *strategy.DeepCopy()
+	switch {
+	case out.Type == clusterv1alpha1.Progressive && out.Progressive != nil:
+		out.Progressive.MandatoryDecisionGroups = clusterv1alpha1.MandatoryDecisionGroups{}
+		permitted, err := intstr.GetScaledValueFromIntOrPercent(&out.Progressive.MaxFailures, all, true)
+		if err == nil && permitted <= all && rest < all { // the engine reports the error
+			out.Progressive.MaxFailures = intstr.FromInt(min(permitted, rest))
+		}
+	case out.Type == clusterv1alpha1.ProgressivePerGroup && out.ProgressivePerGroup != nil:
+		out.ProgressivePerGroup.MandatoryDecisionGroups = clusterv1alpha1.MandatoryDecisionGroups{}
+	}
+	return out
+}
+
+// enginePlan is the plan for the clusters of one run of OCM's engine.
+type enginePlan struct {
+	Plan
+	// isOpen reports whether the rollout awaits a cluster.
+	isOpen bool
+}
+
+// runEngine returns the plan of OCM's engine for the clusters, in the order of their groups.
+func runEngine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (enginePlan, error) {
+	plan := enginePlan{Plan: newPlan()}
+	groups, statuses, now := sdkv1beta1.ClusterGroupsMap{}, []sdkv1alpha1.ClusterRolloutStatus{}, sdkv1alpha1.RolloutClock.Now()
+	keys := numberGroups(clusters)
+	for _, c := range clusters {
+		c.Group = keys[c.Group]
 		if groups[c.Group] == nil {
 			groups[c.Group] = sets.New[string]()
 		}
 		groups[c.Group].Insert(c.Name)
-	}
-	tracker := sdkv1beta1.NewPlacementDecisionClustersTrackerWithGroups(nil, nil, groups)
-	mandatory := tracker.ExistingClusterGroups(mandatoryGroups(strategy)...)
-	statuses, now := []sdkv1alpha1.ClusterRolloutStatus{}, sdkv1alpha1.RolloutClock.Now()
-	for i := range clusters {
-		c := &clusters[i]
-		_, isMandatory := mandatory[c.Group]
 		if c.Phase != Waiting { // the engine selects among the clusters without a status
-			statuses = append(statuses, statusOf(c, isMandatory || strategy.Type == clusterv1alpha1.ProgressivePerGroup, now))
+			statuses = append(statuses, statusOf(&c, strategy.Type == clusterv1alpha1.ProgressivePerGroup, now))
 		}
 	}
+	tracker := sdkv1beta1.NewPlacementDecisionClustersTrackerWithGroups(nil, nil, groups)
 	handler, err := sdkv1alpha1.NewRolloutHandler[*Cluster](tracker, nil)
 	if err != nil {
 		return plan, err
@@ -95,6 +156,7 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 	if err != nil {
 		return plan, err
 	}
+	plan.isOpen = len(result.ClustersToRollout) > 0 || len(result.ClustersTimeOut) > 0
 	plan.Stopped = result.MaxFailureBreach
 	if result.RecheckAfter != nil {
 		plan.Recheck = *result.RecheckAfter
@@ -111,6 +173,22 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 		plan.TimedOut.Insert(s.ClusterName)
 	}
 	return plan, nil
+}
+
+// numberGroups returns the groups of the clusters with the indexes 0, 1, 2 and so on, in their order: OCM's engine does not see a group whose index
+// is not below the number of groups, and sees one group of several with the same index.
+func numberGroups(clusters []Cluster) map[sdkv1beta1.GroupKey]sdkv1beta1.GroupKey {
+	out := map[sdkv1beta1.GroupKey]sdkv1beta1.GroupKey{}
+	for _, c := range clusters {
+		out[c.Group] = c.Group
+	}
+	order := slices.SortedFunc(maps.Keys(out), func(a, b sdkv1beta1.GroupKey) int {
+		return cmp.Or(cmp.Compare(a.GroupIndex, b.GroupIndex), strings.Compare(a.GroupName, b.GroupName))
+	})
+	for i, key := range order {
+		out[key] = sdkv1beta1.GroupKey{GroupName: key.GroupName, GroupIndex: int32(i)} //nolint:gosec // a number of groups
+	}
+	return out
 }
 
 // listLater returns the clusters of all groups after the first group with a cluster that the rollout awaits. The engine counts the failed
@@ -131,24 +209,21 @@ func listLater(statuses []sdkv1alpha1.ClusterRolloutStatus) []string {
 	return out
 }
 
-// mandatoryGroups returns the keys of the groups that get a change before all other groups.
-func mandatoryGroups(strategy clusterv1alpha1.RolloutStrategy) []sdkv1beta1.GroupKey {
-	var groups []clusterv1alpha1.MandatoryDecisionGroup
+// isMandatory reports whether the clusters of a group get a change before the clusters of all other groups.
+func isMandatory(strategy clusterv1alpha1.RolloutStrategy, group sdkv1beta1.GroupKey) bool {
+	var mandatory []clusterv1alpha1.MandatoryDecisionGroup
 	switch {
 	case strategy.Type == clusterv1alpha1.Progressive && strategy.Progressive != nil:
-		groups = strategy.Progressive.MandatoryDecisionGroups.MandatoryDecisionGroups
+		mandatory = strategy.Progressive.MandatoryDecisionGroups.MandatoryDecisionGroups
 	case strategy.Type == clusterv1alpha1.ProgressivePerGroup && strategy.ProgressivePerGroup != nil:
-		groups = strategy.ProgressivePerGroup.MandatoryDecisionGroups.MandatoryDecisionGroups
+		mandatory = strategy.ProgressivePerGroup.MandatoryDecisionGroups.MandatoryDecisionGroups
 	}
-	var out []sdkv1beta1.GroupKey
-	for _, g := range groups {
-		if g.GroupName != "" { // OCM ignores the index of a named group
-			out = append(out, sdkv1beta1.GroupKey{GroupName: g.GroupName})
-			continue
+	return slices.ContainsFunc(mandatory, func(m clusterv1alpha1.MandatoryDecisionGroup) bool {
+		if m.GroupName != "" { // OCM ignores the index of a named group
+			return m.GroupName == group.GroupName
 		}
-		out = append(out, sdkv1beta1.GroupKey{GroupIndex: g.GroupIndex})
-	}
-	return out
+		return m.GroupIndex == group.GroupIndex
+	})
 }
 
 // maxClockSkew bounds how far the clock of a program that writes conditions may be ahead of the manager's clock.
@@ -156,8 +231,8 @@ const maxClockSkew = 5 * time.Minute
 
 // statusOf translates a phase. A time in the future counts as unknown: the agent of a cluster, which may write the conditions of the cluster's
 // add-ons, could otherwise keep a place among maxConcurrency past progressDeadline. Only another change helps a failed cluster: the engine counts the
-// cluster as a failure that holds no place among maxConcurrency. Within groups, mandatory groups among these, the engine counts only a failure
-// that is still among the clusters of its group.
+// cluster as a failure that holds no place among maxConcurrency. Within groups the engine counts only a failure that is still among the clusters
+// of its group.
 func statusOf(c *Cluster, inGroup bool, now time.Time) sdkv1alpha1.ClusterRolloutStatus {
 	out := sdkv1alpha1.ClusterRolloutStatus{ClusterName: c.Name, GroupKey: c.Group}
 	since := metav1.NewTime(c.Since)

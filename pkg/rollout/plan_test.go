@@ -63,12 +63,19 @@ func TestGroupsAfterFailures(t *testing.T) {
 	perGroup := clusterv1alpha1.RolloutStrategy{
 		Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{RolloutConfig: config},
 	}
+	withMandatory := func(index int32) clusterv1alpha1.RolloutStrategy {
+		return clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{
+			RolloutConfig:           config,
+			MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupIndex: index}}},
+		}}
+	}
 	canary := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
 		RolloutConfig:           config,
 		MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupIndex: 0}}},
 	}}
 	now := time.Now()
 	late := now.Add(-time.Hour)
+	all := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All}
 	// in is the cluster of a group of its own.
 	in := func(group int32, phase Phase, since time.Time) Cluster {
 		return Cluster{Name: string(rune('a' + group)), Group: sdkv1beta1.GroupKey{GroupIndex: group}, Phase: phase, Since: since}
@@ -86,6 +93,16 @@ func TestGroupsAfterFailures(t *testing.T) {
 		"the mandatory group cannot work":      {strategy: canary, clusters: []Cluster{in(0, Failed, now), in(1, Waiting, now)}, stopped: true},
 		"the mandatory group could never work": {strategy: canary, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now)}, stopped: true},
 		"the mandatory group has the change":   {strategy: canary, clusters: []Cluster{in(0, Succeeded, now), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},
+
+		"a later cluster is late after the mandatory group":    {strategy: canary, clusters: []Cluster{in(0, Succeeded, late), in(1, Progressing, late), in(2, Waiting, now)}, want: []string{"c"}},
+		"a later group cannot work after the mandatory group":  {strategy: withMandatory(0), clusters: []Cluster{in(0, Succeeded, late), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},
+		"a group before the mandatory group does not work":     {strategy: withMandatory(1), clusters: []Cluster{in(0, Progressing, now), in(1, Waiting, now)}, want: []string{"b"}},
+		"the group before the mandatory group waits":           {strategy: withMandatory(1), clusters: []Cluster{in(0, Waiting, now), in(1, Progressing, now)}},
+		"the first group has no cluster":                       {strategy: perGroup, clusters: []Cluster{in(1, Waiting, now)}, want: []string{"b"}},
+		"the first group has no cluster, and no cluster waits": {strategy: all, clusters: []Cluster{in(1, Waiting, now)}, want: []string{"b"}},
+		"a group between two groups has no cluster":            {strategy: perGroup, clusters: []Cluster{in(0, Succeeded, now), in(2, Waiting, now)}, want: []string{"c"}},
+		"the mandatory group alone waits":                      {strategy: canary, clusters: []Cluster{in(0, Waiting, now)}, want: []string{"a"}},
+		"the mandatory group has no cluster":                   {strategy: canary, clusters: []Cluster{in(1, Waiting, now)}, want: []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, err := Determine(tc.strategy, tc.clusters)
@@ -96,5 +113,32 @@ func TestGroupsAfterFailures(t *testing.T) {
 				t.Errorf("%q get the change, stopped %t; want %q, %t", got, plan.Stopped, tc.want, tc.stopped)
 			}
 		})
+	}
+}
+
+// TestFailuresOfAllClusters holds that maxFailures of a Progressive rollout with a mandatory group refers to all clusters.
+func TestFailuresOfAllClusters(t *testing.T) {
+	for permitted, want := range map[intstr.IntOrString][]string{
+		intstr.FromString("40%"): {"e"}, intstr.FromString("20%"): nil, intstr.FromInt32(5): {"e"}, intstr.FromInt32(6): nil,
+	} {
+		plan, err := Determine(clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+			RolloutConfig:           clusterv1alpha1.RolloutConfig{MaxFailures: permitted},
+			MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupName: "canary"}}},
+		}}, []Cluster{
+			{Name: "a", Group: sdkv1beta1.GroupKey{GroupName: "canary"}, Phase: Succeeded}, {Name: "b", Phase: Succeeded}, {Name: "c", Phase: Failed},
+			{Name: "d", Phase: Failed}, {Name: "e", Phase: Waiting},
+		})
+		if got := sets.List(plan.Update); err != nil || !slices.Equal(got, want) || plan.Stopped != (want == nil) {
+			t.Errorf("with maxFailures %s %q get the change, stopped %t (%v)", permitted.String(), got, plan.Stopped, err)
+		}
+	}
+}
+
+// TestGroupsOfOneIndex holds that no cluster is lost when two groups have the same index.
+func TestGroupsOfOneIndex(t *testing.T) {
+	clusters := []Cluster{{Name: "cluster1", Group: sdkv1beta1.GroupKey{GroupName: "canary"}, Phase: Waiting}, {Name: "cluster2", Phase: Waiting}}
+	plan, err := Determine(clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All}, clusters)
+	if got := sets.List(plan.Update); err != nil || !slices.Equal(got, []string{"cluster1", "cluster2"}) {
+		t.Errorf("%q get the change (%v)", got, err)
 	}
 }

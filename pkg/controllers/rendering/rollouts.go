@@ -5,6 +5,7 @@ package rendering
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,7 +190,10 @@ func (g *gatherer) fleetRolloutOf(m *member, config *unstructured.Unstructured) 
 		}
 	}
 	m.immediate = m.immediate || isImmediate(selection.Annotations)
-	m.Group = selection.Groups[m.Name]
+	var selected bool
+	if m.Group, selected = selection.Groups[m.Name]; !selected {
+		m.Group.GroupIndex = math.MaxInt32 // no group waits for a cluster that the KnativeFleet no longer selects
+	}
 	related := &corev1.ObjectReference{APIVersion: fleetv1alpha1.Resource().GroupVersion().String(), Kind: fleetv1alpha1.Kind, Namespace: name.Namespace, Name: name.Name}
 	return &clusterRollout{key: "KnativeFleet " + name.String(), strategy: selection.Strategy, related: related}, nil
 }

@@ -45,7 +45,8 @@ const (
 // payloads when these have differed for metadataWait or firstPayloadWait. The result is the time until the next pass; 0 without a difference.
 func (r *Reconciler) restorePayloads(ctx context.Context, s *scope, bundle *render.Bundle) (time.Duration, error) {
 	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
-	if !isLeaving && (addon.HasNameGap(s.addon, s.payloads) || manifestwork.HasUnreadableManifest(s.payloads, bundle, s.foundation)) {
+	isUnwritable := addon.HasNameGap(s.addon, s.payloads) || manifestwork.HasUnreadableManifest(s.payloads, bundle, s.foundation)
+	if isUnwritable && !isLeaving && !manifestwork.MatchBundle(s.payloads, bundle, s.foundation) {
 		return 0, r.writePayload(ctx, s, bundle, s.wantedConfigs())
 	}
 	key := client.ObjectKeyFromObject(s.addon)

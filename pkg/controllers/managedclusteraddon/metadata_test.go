@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,13 @@ func TestRestorePayloads(t *testing.T) {
 		},
 		"other configurations, for a short time": {
 			reason: "addon-framework may be writing the payload.", change: forgeConfigs, since: early, want: []string{patchStatus}, wait: time.Second,
+		},
+		"other configurations after the deletion of an empty payload": {
+			reason: "addon-framework has no payload to write.", since: due, want: []string{patchStatus, strings.Replace(patchPayload, "deploy-0", "deploy-1", 1)},
+			change: func(h *fakeHub) {
+				forgeConfigs(h)
+				payloadOf(h).Name = addon.PayloadName(h.addOn, 1)
+			},
 		},
 		"no annotations": {
 			reason: "OCM waits for the cluster.", since: due, want: []string{patchStatus, patchPayload},

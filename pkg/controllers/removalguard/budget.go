@@ -106,6 +106,8 @@ type budget struct {
 	fleet      int
 	removed    removalTimes
 	maxRemoval intstr.IntOrString
+	// confirming reports that no further removal may begin, because a confirmation is being applied.
+	confirming bool
 	now        time.Time
 }
 
@@ -142,6 +144,8 @@ func determineBudget(b *budget) budgetDecision {
 	}
 	pending := len(fresh) + len(out.held) + b.settling
 	switch wait := batchEnd(fresh).Sub(b.now); {
+	case b.confirming:
+		out.waiting, out.wait = ids, batchDelay
 	case wait > 0:
 		out.waiting, out.wait = ids, min(wait, batchDelay)
 	case pending > Limit(b.maxRemoval, b.fleet)-len(b.removed):

@@ -74,9 +74,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	fault := r.recreateAddOns(ctx, s) // a fault stops no decision
-	// A confirmation that stays on the ClusterManagementAddOn would apply to the next mass removal too: the removals wait for its end.
-	if err = r.applyConfirmation(ctx, s); err == nil {
-		err = r.decideAndAct(ctx, s)
+	err = r.applyConfirmation(ctx, s)
+	s.confirming = err != nil
+	if !s.confirming || !reconciler.EveryError(err, isStale) {
+		err = errors.Join(err, r.decideAndAct(ctx, s))
 	}
 	wait := s.nextWait()
 	if reconciler.EveryError(err, isStale) {
@@ -120,6 +121,9 @@ func (r *Reconciler) determineDecisions(s *scope) error {
 			return err
 		}
 		p.decision = determineDecision(in)
+		if s.confirming && p.isOverBudget() {
+			p.decision = massRemovalDecision(s.component)
+		}
 	}
 	includeBatch(s.pending)
 	return r.applyBudget(s)
@@ -127,7 +131,7 @@ func (r *Reconciler) determineDecisions(s *scope) error {
 
 // applyBudget decides on the add-ons whose removals are counted.
 func (r *Reconciler) applyBudget(s *scope) error {
-	b := budget{removed: s.recentRemovals(), maxRemoval: r.MaxRemoval, now: s.now}
+	b := budget{removed: s.recentRemovals(), maxRemoval: r.MaxRemoval, now: s.now, confirming: s.confirming}
 	byID := map[string]*pendingRemoval{}
 	for _, p := range s.pending {
 		switch {

@@ -23,6 +23,24 @@ func stuck(fault error) *fakeHub {
 	return h
 }
 
+// TestRefusedConfirmation holds that a confirmation which the hub refuses for one add-on begins no mass removal, and keeps no other removal from a
+// decision.
+func TestRefusedConfirmation(t *testing.T) {
+	h := newHub(4).deleted(4).unselected().held(2, massRemovalDecision(api.Serving)).confirmed(api.RemovalConfirm)
+	h.addOns[1].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
+	h.addOns[2].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
+	h.conflict, h.fault = "patch managedclusteraddons c0/", errors.New("admission webhook denied the request")
+	h.reconcile(t)
+	want := []string{
+		`patch managedclusteraddons c0/knative-serving {"annotations":{"removal":"Confirm"}}`,
+		`patch managedclusteraddons c2/knative-serving {"annotations":{"removal-allowed":"1000000"}}`,
+		"patch managedclusteraddons/status c3/knative-serving conditions",
+	}
+	if diff := cmp.Diff(want, h.actions); diff != "" || h.wait != batchDelay {
+		t.Errorf("the next pass follows in %s (-want +got):\n%s", h.wait, diff)
+	}
+}
+
 // TestFaultyHandover holds that an add-on that cannot be made keeps nobody from a decision, and is told of.
 func TestFaultyHandover(t *testing.T) {
 	denied := errors.New("admission webhook denied the request")

@@ -41,7 +41,10 @@ type scope struct {
 	pending []*pendingRemoval
 	// handovers lists the records of configurations that new add-ons get from deleted add-ons.
 	handovers []*appsv1.ControllerRevision
-	now       time.Time
+	// confirming reports that the confirmation of the ClusterManagementAddOn could not be applied. A confirmation that stays would apply to the
+	// next mass removal too: no removal that counts begins before.
+	confirming bool
+	now        time.Time
 }
 
 // pendingRemoval is an add-on that is being deleted and waits for a decision.

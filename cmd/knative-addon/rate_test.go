@@ -75,8 +75,9 @@ func TestRejoiningClusters(t *testing.T) {
 		}
 		slices.SortFunc(writes, time.Time.Compare)
 		for n, at := range writes {
-			// The limiter gives a few tokens too many to goroutines that ask with a time before that of another goroutine.
-			if permitted := 1.1 * (burst + qps*at.Sub(start).Seconds()); float64(n) > permitted {
+			// The limiter gives tokens too many to goroutines that ask with a time before that of another goroutine: the more, the busier the
+			// machine is. Without a limiter the hub would have all writes at once.
+			if permitted := 2 * (burst + qps*at.Sub(start).Seconds()); float64(n) > permitted {
 				t.Fatalf("%s: %d writes within %s, want at most %.0f", group, n+1, at.Sub(start), permitted)
 			}
 		}

@@ -106,7 +106,8 @@ func TestStartWithoutHub(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	// No other process of a test binds this loopback address: the port stays free.
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestProfiles(t *testing.T) {
 // awaitStatus waits until the URL answers with the status.
 func awaitStatus(t *testing.T, url string, want int) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -181,6 +182,6 @@ func awaitStatus(t *testing.T, url string, want int) {
 				return
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
+	t.Fatalf("%s has not answered %d", url, want)
 }

@@ -211,7 +211,7 @@ func TestDribbledAnswersEnd(t *testing.T) {
 		}
 	})
 	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(func(o *Options) {
-		o.Cluster.BodyTimeout, o.Breaker.Base, o.Breaker.MaxOffence = time.Second, 50*time.Millisecond, time.Minute
+		o.Cluster.BodyTimeout, o.Breaker.Base, o.Breaker.MaxOffence = 3*time.Second, 50*time.Millisecond, time.Minute
 	}))
 	var last time.Duration
 	for range 3 {
@@ -220,7 +220,7 @@ func TestDribbledAnswersEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := ask(t.Context(), session, http.MethodGet, "/dribble", "")
-		if told, ok := errors.AsType[*Error](err); !ok || !strings.Contains(told.Message, "GET /dribble is not complete after 1s") {
+		if told, ok := errors.AsType[*Error](err); !ok || !strings.Contains(told.Message, "GET /dribble is not complete after 3s") {
 			t.Fatalf("got %v", err)
 		}
 		c := session.conn.breaker

@@ -98,10 +98,9 @@ func newPlan() Plan { return Plan{Update: sets.New[string](), TimedOut: sets.New
 // strategyOfMandatory returns the strategy for the clusters of the mandatory groups: group by group, without permitted failures.
 func strategyOfMandatory(strategy clusterv1alpha1.RolloutStrategy) clusterv1alpha1.RolloutStrategy {
 	out := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{}}
-	switch strategy.Type {
-	case clusterv1alpha1.Progressive:
+	if strategy.Type == clusterv1alpha1.Progressive {
 		out.ProgressivePerGroup.RolloutConfig = strategy.Progressive.RolloutConfig
-	case clusterv1alpha1.ProgressivePerGroup:
+	} else {
 		out.ProgressivePerGroup.RolloutConfig = strategy.ProgressivePerGroup.RolloutConfig
 	}
 	out.ProgressivePerGroup.MaxFailures = intstr.FromInt32(0)

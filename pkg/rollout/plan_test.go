@@ -125,8 +125,11 @@ func TestFailuresOfAllClusters(t *testing.T) {
 			RolloutConfig:           clusterv1alpha1.RolloutConfig{MaxFailures: permitted},
 			MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupName: "canary"}}},
 		}}, []Cluster{
-			{Name: "a", Group: sdkv1beta1.GroupKey{GroupName: "canary"}, Phase: Succeeded}, {Name: "b", Phase: Succeeded}, {Name: "c", Phase: Failed},
-			{Name: "d", Phase: Failed}, {Name: "e", Phase: Waiting},
+			{Name: "a", Group: sdkv1beta1.GroupKey{GroupName: "canary"}, Phase: Succeeded},
+			{Name: "b", Phase: Succeeded},
+			{Name: "c", Phase: Failed},
+			{Name: "d", Phase: Failed},
+			{Name: "e", Phase: Waiting},
 		})
 		if got := sets.List(plan.Update); err != nil || !slices.Equal(got, want) || plan.Stopped != (want == nil) {
 			t.Errorf("with maxFailures %s %q get the change, stopped %t (%v)", permitted.String(), got, plan.Stopped, err)

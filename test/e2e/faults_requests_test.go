@@ -77,6 +77,19 @@ func (f faultyFleet) deleteAll(t *testing.T) {
 	}
 }
 
+// readVersions returns the resource versions of the KnativeServings of all clusters.
+func (f faultyFleet) readVersions(ctx context.Context) (map[string]string, error) {
+	list, err := f.resources(api.Serving).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, u := range list.Items {
+		out[u.GetName()] = u.GetResourceVersion()
+	}
+	return out, nil
+}
+
 // allGone returns an error as long as there is a KnativeServing.
 func (f faultyFleet) allGone(ctx context.Context) error {
 	list, err := f.resources(api.Serving).List(ctx, metav1.ListOptions{})
@@ -104,6 +117,7 @@ func TestFaultyRequests(t *testing.T) {
 	t.Run("faults of the hub change no condition", func(t *testing.T) {
 		f.edgeProxy.Inject(nil)
 		eventually(t, "everything is Ready", time.Minute, f.allInstalled(f.clusters, "1.23", "123"))
+		awaitRest(t, "the status of all resources", f.readVersions) // the proxy of the hub delays writes of the steps before
 		f.checkStaysReady(t, watchTime, func() { f.hubProxy.Inject(faultproxy.Random(s, 0.5)) })
 	})
 	inject()

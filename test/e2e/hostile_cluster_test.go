@@ -349,7 +349,6 @@ func (k *hostileAgent) raceWithOCM(t *testing.T, private *addonv1beta1.ConfigSpe
 		})
 	}
 	wg.Wait()
-	event(t, k.team, api.ReasonConfigNotGranted)
 	k.awaitRecovery(t)
 }
 
@@ -368,6 +367,7 @@ func (k *hostileAgent) forgeWithoutOCM(t *testing.T, private *addonv1beta1.Confi
 		}
 		return nil
 	})
+	event(t, k.team, api.ReasonConfigNotGranted)
 	// The resource of the other team does not count the cluster.
 	u, err := k.resources(api.Serving).Get(t.Context(), "private", metav1.GetOptions{})
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	// flapPause is the rest of a turn after the first probe.
 	flapPause = 2 * time.Second
 	// maxFlapTime bounds all turns together: on a slow machine the changes may never exceed the permitted reports.
-	maxFlapTime = 2 * time.Minute
+	maxFlapTime = loadFactor * 2 * time.Minute
 )
 
 // flappingCluster is a cluster behind a proxy that refuses and forwards requests in turns.

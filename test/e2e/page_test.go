@@ -35,7 +35,7 @@ make() { command make --directory "$REPOSITORY" --dry-run "$@" >/dev/null; }
 helm() {
   case "$1" in
   install | upgrade) command helm "$@" --set replicaCount=0 ;;
-  test) knative-addon install-check ;;
+  test) knative-addon install-check --timeout 3m ;;
   uninstall) knative-addon uninstall-check && command helm "$@" ;;
   *) command helm "$@" ;;
   esac

@@ -50,7 +50,7 @@ func TestPushLife(t *testing.T) {
 // checkInstall runs `helm test` as far as a hub without pods can.
 func checkInstall(t *testing.T, f *harness.Fleet) {
 	kubeconfig := applyHook(t, f, "install-check", "kind: Pod\n", "helm.sh/hook: test\n", "- install-check\n")
-	if out, err := knativeAddOnWith(t.Context(), f, kubeconfig, "install-check"); err != nil || !strings.Contains(out, "leads, and the hub has both add-ons") {
+	if out, err := knativeAddOnWith(t.Context(), f, kubeconfig, "install-check", "--timeout=3m"); err != nil || !strings.Contains(out, "leads, and the hub has both add-ons") {
 		t.Errorf("error is %v, the check says %q", err, out)
 	}
 }

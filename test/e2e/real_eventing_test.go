@@ -40,7 +40,7 @@ kind: Pod
 metadata: {name: sink, namespace: default, labels: {app: sink}}
 spec:
   terminationGracePeriodSeconds: 0
-  containers: [{name: sink, image: "` + realnode.SinkImage + `", readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}}]
+  containers: [{name: sink, image: "` + realnode.SinkImage + `", readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1, timeoutSeconds: 10}}]
 ---
 apiVersion: v1
 kind: Service
@@ -108,9 +108,10 @@ func (s spoke) deliverEvents(t *testing.T) {
 		s.sendEvent(t, broker, "test.other", id)
 		want = append(want, sentType+" "+id)
 	}
+	var events []string
 	eventually(t, "all events have arrived", time.Minute, func(ctx context.Context) error {
-		events, err := s.receivedEvents(ctx)
-		if err != nil {
+		var err error
+		if events, err = s.receivedEvents(ctx); err != nil {
 			return err
 		}
 		missing := slices.DeleteFunc(slices.Clone(want), func(event string) bool { return slices.Contains(events, event) })
@@ -120,10 +121,6 @@ func (s spoke) deliverEvents(t *testing.T) {
 		}
 		return nil
 	})
-	events, err := s.receivedEvents(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	counts := map[string]int{}
 	slices.Sort(events)
 	for _, event := range slices.Compact(events) { // Knative delivers an event at least once
@@ -158,7 +155,7 @@ func (s spoke) awaitEventKinds(t *testing.T) string {
 	return address
 }
 
-// sendEvent sends an event to the URL of a broker, as DNS would lead a request of a pod.
+// sendEvent sends an event to the URL of a broker, as DNS would lead a request of a pod, until the broker accepts the event.
 func (s spoke) sendEvent(t *testing.T, broker, kind, id string) {
 	t.Helper()
 	at, err := url.Parse(broker)
@@ -169,24 +166,27 @@ func (s spoke) sendEvent(t *testing.T, broker, kind, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ingress.Spec.ClusterIP+at.Path, strings.NewReader(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Host = at.Host
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Type": kind, "Ce-Id": id, "Ce-Source": "test", "Content-Type": "application/json",
-	} {
-		request.Header.Set(name, value)
-	}
-	answer, err := (&http.Client{Timeout: requestTimeout}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusAccepted {
-		t.Fatalf("the broker answers %s", answer.Status)
-	}
+	eventually(t, "the broker accepts an event", time.Minute, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+ingress.Spec.ClusterIP+at.Path, strings.NewReader(`{}`))
+		if err != nil {
+			return err
+		}
+		request.Host = at.Host
+		for name, value := range map[string]string{
+			"Ce-Specversion": "1.0", "Ce-Type": kind, "Ce-Id": id, "Ce-Source": "test", "Content-Type": "application/json",
+		} {
+			request.Header.Set(name, value)
+		}
+		answer, err := (&http.Client{Timeout: requestTimeout}).Do(request)
+		if err != nil {
+			return err
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusAccepted {
+			return fmt.Errorf("the broker answers %s", answer.Status)
+		}
+		return nil
+	})
 }
 
 // receivedEvents returns the events that the pod has received, each as type and ID.

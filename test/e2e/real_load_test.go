@@ -22,7 +22,7 @@ const (
 	// loadInterval is the time between two requests of a load, requestTimeout the time that an answer may take. A load goes on for
 	// loadMargin before and after the tested step, and has at least fewestRequests.
 	loadInterval   = 50 * time.Millisecond
-	requestTimeout = 15 * time.Second
+	requestTimeout = time.Minute
 	loadMargin     = 5 * time.Second
 	fewestRequests = 150
 )

@@ -222,7 +222,7 @@ func (r *realStory) scaleToZero(t *testing.T) {
 		}
 		start := time.Now()
 		// A Service at zero holds the request until a pod runs: the first request has to succeed.
-		if _, err := harness.Answer(request, harness.HelloText, time.Minute); err != nil {
+		if _, err := harness.Answer(request, harness.HelloText, loadFactor*time.Minute); err != nil {
 			t.Fatalf("the request that starts a pod: %v", err)
 		}
 		t.Logf("the answer of a Service without pods took %s", time.Since(start).Round(10*time.Millisecond))

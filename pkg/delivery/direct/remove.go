@@ -89,15 +89,19 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 	return ns.Labels[api.ComponentLabel] != string(i.owner.Component) || ns.Annotations[inventory.KeepAnnotation] != "", nil
 }
 
-func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
-	// The Service of a verification goes first: Knative's objects of the Service would count as resources of users.
-	if waiting, err := i.removeVerification(ctx, inv); waiting != "" || err != nil {
+// clearServices deletes the Service of a verification, and then, for a removal of the foundation, awaits the end of the resources of users:
+// Knative's objects of the Service would count as resources of users.
+func (i *Installation) clearServices(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+	waiting, err = i.removeVerification(ctx, inv)
+	if waiting != "" || err != nil || !options.Foundation {
 		return waiting, err
 	}
-	if options.Foundation {
-		if waiting, err := i.clearUserResources(ctx, inv, options); waiting != "" || err != nil {
-			return waiting, err
-		}
+	return i.clearUserResources(ctx, inv, options)
+}
+
+func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+	if waiting, err := i.clearServices(ctx, inv, options); waiting != "" || err != nil {
+		return waiting, err
 	}
 	for _, s := range inventory.RemovalOrder() {
 		if s == render.StageWorkload {

@@ -118,7 +118,7 @@ spec:
         image: %s
         imagePullPolicy: Never
         args: [-conf, /etc/coredns/Corefile]
-        readinessProbe: {httpGet: {path: /ready, port: 8181}, periodSeconds: 1}
+        readinessProbe: {httpGet: {path: /ready, port: 8181}, periodSeconds: 1, timeoutSeconds: 10}
         volumeMounts: [{name: config, mountPath: /etc/coredns, readOnly: true}]
       volumes: [{name: config, configMap: {name: coredns}}]
 ---

@@ -51,7 +51,7 @@ func TestChild(t *testing.T) {
 	if _, err := node.run("pod", "setsid", "sh", "-c", script); err != nil {
 		t.Fatal(err)
 	}
-	for range 200 {
+	for range 1200 {
 		if _, err := os.Stat(filepath.Join(directory, "started")); err == nil {
 			fmt.Printf("SLOT %d\n", slot.index)
 			select {}

@@ -27,7 +27,7 @@ import (
 
 const (
 	// patience is how long the clusters may take to become ready.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 	// namespace is the namespace of the team that uses the clusters.
 	namespace = "team"
 	// plugin gives the manager access to the cluster that OCM does not manage.

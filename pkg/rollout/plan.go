@@ -87,10 +87,14 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 		return plan.Plan, err
 	}
 	first, err := runEngine(strategyOfMandatory(strategy), mandatory)
-	if err != nil || first.isOpen {
-		return first.Plan, err
+	if err != nil || !first.isOpen {
+		return plan.Plan, err
 	}
-	return plan.Plan, nil
+	first.TimedOut.Insert(plan.TimedOut.UnsortedList()...)
+	if first.Recheck == 0 || plan.Recheck > 0 && plan.Recheck < first.Recheck {
+		first.Recheck = plan.Recheck
+	}
+	return first.Plan, nil
 }
 
 func newPlan() Plan { return Plan{Update: sets.New[string](), TimedOut: sets.New[string]()} }

@@ -116,6 +116,25 @@ func TestGroupsAfterFailures(t *testing.T) {
 	}
 }
 
+// TestLateClusters holds that an open mandatory group does not hide the late clusters of other groups, nor the time at which a cluster is late.
+func TestLateClusters(t *testing.T) {
+	now := time.Now()
+	plan, err := Determine(clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.Progressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+		RolloutConfig:           clusterv1alpha1.RolloutConfig{ProgressDeadline: "10m", MaxFailures: intstr.FromInt32(2)},
+		MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupName: "canary"}}},
+	}}, []Cluster{
+		{Name: "a", Group: sdkv1beta1.GroupKey{GroupName: "canary"}, Phase: Waiting},
+		{Name: "b", Phase: Progressing, Since: now.Add(-time.Hour)},
+		{Name: "c", Phase: Progressing, Since: now},
+	})
+	if got := sets.List(plan.TimedOut); err != nil || !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%q are late (%v)", got, err)
+	}
+	if plan.Recheck <= 0 || plan.Recheck > 10*time.Minute || !plan.Update.Has("a") {
+		t.Errorf("the next pass follows in %s, and %q get the change", plan.Recheck, sets.List(plan.Update))
+	}
+}
+
 // TestFailuresOfAllClusters holds that maxFailures of a Progressive rollout with a mandatory group refers to all clusters.
 func TestFailuresOfAllClusters(t *testing.T) {
 	for permitted, want := range map[intstr.IntOrString][]string{

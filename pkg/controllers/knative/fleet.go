@@ -173,14 +173,18 @@ func (f *FleetStatus) versionOf(addOn *addonv1beta1.ManagedClusterAddOn) string 
 }
 
 // hasCompleted reports whether the cluster of an add-on that the resource configures runs the spec. OCM keeps the spec that a cluster last
-// completed: after a return to that spec from a spec that the cluster has in part, only the gate tells that the cluster does not run the spec yet.
+// completed: after a return to that spec from a spec that the cluster has, maybe in part, only an open gate that names the spec tells that the
+// cluster runs the spec again. The gate of an add-on that is being deleted no longer changes.
 func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) bool {
 	config, ok := revision.ConfigOf(addOn)
 	if !ok || config != spec.config || !revision.Completed(addOn, spec.hash) {
 		return false
 	}
 	gate, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component))
-	return err != nil || !manifestwork.IsClosed(gate) // the next gate follows a missing gate
+	if err != nil || addOn.DeletionTimestamp != nil {
+		return true // the next gate follows a missing gate
+	}
+	return !manifestwork.IsClosed(gate) && manifestwork.ConfigsOf(gate)[manifestwork.ConfigKey(f.Component, config)] == spec.hash
 }
 
 // presentSpec is the spec of a resource, with the hash of the spec.

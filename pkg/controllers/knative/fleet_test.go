@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -272,23 +273,45 @@ func defaultConfig(name string) []addonv1beta1.AddOnConfig {
 	}}
 }
 
-// TestReturnToCompletedSpec holds that a cluster which returns to the spec that OCM saw last is counted as progressing until the gate opens.
+// TestReturnToCompletedSpec holds that a cluster which returns to the spec that OCM saw last is counted as progressing until the gate is open for
+// the spec, and that the gate does not count during a removal.
 func TestReturnToCompletedSpec(t *testing.T) {
-	h := newFleet(t, addOnOf("", on("c1"), uses("fleet"), says(available, conditionSet)))
-	gate := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "c1", Name: manifestwork.GateName(api.Serving),
-		Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
-	}}
-	h.works = append(h.works, gate)
-	h.settle("fleet")
-	if got := h.conditions("fleet"); got[0] != "Ready Unknown Delivering" {
-		t.Errorf("with a closed gate the conditions are %q", got)
+	const closed, open = true, false
+	hash, err := revision.Hash(serving("fleet", 100, refersToNothing))
+	if err != nil {
+		t.Fatal(err)
 	}
-	delete(gate.Labels, addonv1beta1.AddonLabelKey)
-	h.clock.SetTime(h.clock.Now().Add(fleetStatusInterval))
-	h.settle("fleet")
-	if got := h.conditions("fleet"); got[0] != "Ready True Ready" {
-		t.Errorf("with an open gate the conditions are %q", got)
+	leaving := func(a *addonv1beta1.ManagedClusterAddOn) {
+		a.DeletionTimestamp, a.Finalizers = new(metav1.Unix(1, 0)), []string{"hold"}
+	}
+	ready := []func(*addonv1beta1.ManagedClusterAddOn){on("c1"), uses("fleet"), says(available, conditionSet)}
+	for name, tc := range map[string]struct {
+		addOn    []func(*addonv1beta1.ManagedClusterAddOn)
+		isClosed bool
+		spec     string
+		want     string
+	}{
+		"the gate is closed":                {ready, closed, "", "Ready Unknown Delivering"},
+		"the gate is closed for the spec":   {ready, closed, hash, "Ready Unknown Delivering"},
+		"the gate is open for another spec": {ready, open, "other", "Ready Unknown Delivering"},
+		"the gate is open for the spec":     {ready, open, hash, "Ready True Ready"},
+		"the add-on is being deleted":       {append(slices.Clone(ready), leaving), closed, "", "Ready True Ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFleet(t, addOnOf("", tc.addOn...))
+			gate := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "c1", Name: manifestwork.GateName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+				Annotations: map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: fmt.Sprintf(`{"knativeservings.operator.knative.dev/%s/fleet":%q}`, team, tc.spec)},
+			}}
+			if tc.isClosed {
+				gate.Labels[addonv1beta1.AddonLabelKey] = api.Serving.AddOnName()
+			}
+			h.works = append(h.works, gate)
+			h.settle("fleet")
+			if got := h.conditions("fleet"); got[0] != tc.want {
+				t.Errorf("the conditions are %q, want %q first", got, tc.want)
+			}
+		})
 	}
 }
 

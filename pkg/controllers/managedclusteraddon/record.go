@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -144,7 +145,7 @@ func (r *Reconciler) recordCompletion(ctx context.Context, s *scope, bundle *ren
 	if err != nil || !exists || !ok || record.Annotations[api.CompletedAnnotation] != "" || !r.isLiveSpec(s.component, desired) {
 		return err
 	}
-	resource := s.component.Resource().GroupResource().String() + "/" + desired.Namespace + "/" + desired.Name
+	resource := manifestwork.ConfigKey(s.component, types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name})
 	isDelivered := manifestwork.HasOtherRendering(bundle, s.payloads) || manifestwork.MatchBundle(s.payloads, bundle, s.foundation)
 	if manifestwork.Delivered(s.payloads)[resource] != desired.SpecHash || !isDelivered || !s.runsPayload(bundle) || !s.isVerified(bundle) {
 		return nil

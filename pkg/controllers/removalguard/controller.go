@@ -120,10 +120,10 @@ func (r *Reconciler) determineDecisions(s *scope) error {
 		if err != nil {
 			return err
 		}
-		p.decision = determineDecision(in)
 		if s.confirming && p.isOverBudget() {
-			p.decision = massRemovalDecision(s.component)
+			in.confirmation = "" // the copy that the add-on already has counts with the last copy
 		}
+		p.decision = determineDecision(in)
 	}
 	includeBatch(s.pending)
 	return r.applyBudget(s)

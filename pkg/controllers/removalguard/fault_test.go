@@ -26,15 +26,18 @@ func stuck(fault error) *fakeHub {
 // TestRefusedConfirmation holds that a confirmation which the hub refuses for one add-on begins no mass removal, and keeps no other removal from a
 // decision.
 func TestRefusedConfirmation(t *testing.T) {
-	h := newHub(4).deleted(4).unselected().held(2, massRemovalDecision(api.Serving)).confirmed(api.RemovalConfirm)
+	h := newHub(5).deleted(5).unselected().held(2, massRemovalDecision(api.Serving)).confirmed(api.RemovalConfirm)
+	h.addOns[4].Status.Conditions = h.addOns[0].Status.Conditions
+	h.clusters[4].DeletionTimestamp, h.clusters[4].Finalizers = &metav1.Time{Time: now}, []string{"hold"}
 	h.addOns[1].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
-	h.addOns[2].Annotations[api.RemovalAnnotation] = api.RemovalConfirm
+	h.addOns[2].Annotations[api.RemovalAnnotation], h.addOns[4].Annotations[api.RemovalAnnotation] = api.RemovalConfirm, api.RemovalConfirm
 	h.conflict, h.fault = "patch managedclusteraddons c0/", errors.New("admission webhook denied the request")
 	h.reconcile(t)
 	want := []string{
 		`patch managedclusteraddons c0/knative-serving {"annotations":{"removal":"Confirm"}}`,
 		`patch managedclusteraddons c2/knative-serving {"annotations":{"removal-allowed":"1000000"}}`,
 		"patch managedclusteraddons/status c3/knative-serving conditions",
+		`patch managedclusteraddons c4/knative-serving {"annotations":{"removal-allowed":"1000000"}}`,
 	}
 	if diff := cmp.Diff(want, h.actions); diff != "" || h.wait != batchDelay {
 		t.Errorf("the next pass follows in %s (-want +got):\n%s", h.wait, diff)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -119,6 +120,11 @@ func ConfigsOf(w *workv1.ManifestWork) map[string]string {
 		return nil
 	}
 	return out
+}
+
+// ConfigKey returns the key of a resource among the configurations of a payload or a gate.
+func ConfigKey(c api.Component, resource types.NamespacedName) string {
+	return c.Resource().GroupResource().String() + "/" + resource.String()
 }
 
 // ConfigsText encodes configurations for the annotation.

@@ -249,7 +249,7 @@ func options(change ...func(*Options)) Options {
 	o := Options{
 		Jitter:  func() float64 { return 0.5 },
 		Plugin:  PluginLimits{Timeout: 30 * time.Second},
-		Cluster: ClusterLimits{QPS: 1000, Burst: 1000},
+		Cluster: ClusterLimits{QPS: 1000, Burst: 1000, DialTimeout: long, ProbeTimeout: long},
 		// The spokes of tests are on this host.
 		Inventories: inventories("fleet", "*", "127.0.0.0/8", "::1"),
 	}

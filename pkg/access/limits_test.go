@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,7 +32,11 @@ func TestRequestsTakeTurns(t *testing.T) {
 				<-r.Context().Done()
 				return true
 			}
-			most.Store(max(most.Load(), at.Add(1)))
+			for now := at.Add(1); ; {
+				if before := most.Load(); now <= before || most.CompareAndSwap(before, now) {
+					break
+				}
+			}
 			arrived <- struct{}{}
 			<-leave
 			at.Add(-1)
@@ -231,7 +236,7 @@ func TestClientsDoNotTryAgainWhenTheClusterIsLeftAlone(t *testing.T) {
 		s.answer = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
 	})
 	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()),
-		options(func(o *Options) { o.Breaker.Threshold = 1 }))
+		options(func(o *Options) { o.Breaker.Threshold, o.Cluster.DialTimeout = 1, time.Second }))
 	_, err := session.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(t.Context(), "x", metav1.GetOptions{})
 	if _, told := errors.AsType[*Error](err); !told || s.requests.Load() > 2 {
 		t.Errorf("got %v after %d requests", err, s.requests.Load())

@@ -302,7 +302,7 @@ func TestClustersShareTheMemoryOfAnswers(t *testing.T) {
 	const clusters, each = 10, 6
 	started, leave := make(chan struct{}, clusters*each), make(chan struct{})
 	source := providers(plugin(t, tokenScript(goodToken)))
-	sessions := NewSessions(source, options(func(o *Options) { o.Cluster.BodyTimeout = long }))
+	sessions := NewSessions(source, options(func(o *Options) { o.Cluster.BodyTimeout, o.Cluster.AnswerTimeout = time.Hour, time.Hour }))
 	t.Cleanup(sessions.Close)
 	results := make(chan error, clusters*each)
 	for i := range clusters {

@@ -195,7 +195,7 @@ func TestCheckMany(t *testing.T) {
 	for range 40 {
 		references = append(references, host+"/team/app:v1", host+"/team/app:v2")
 	}
-	results := check(t, Options{Timeout: 5 * time.Second}, references...)
+	results := check(t, Options{Timeout: 15 * time.Second}, references...)
 	expectState(t, results[0], NotChecked, "has not answered in time")
 	for n, r := range results[1:] {
 		if n%2 == 0 {

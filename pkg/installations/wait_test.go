@@ -121,10 +121,12 @@ func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clien
 	return &Hub{Name: "the hub", Dynamic: client, Metadata: metadatafake.NewSimpleMetadataClient(scheme)}, client.Actions
 }
 
-// await starts a wait for edge-7, and returns the hub, the clock and the end of the wait.
+// await starts a wait for edge-7, and returns the hub, the clock and the end of the wait, as soon as the wait gets the changes of edge-7: the
+// fake hub tells a watch no earlier change.
 func await(t *testing.T, ctx context.Context, first *unstructured.Unstructured, goal Goal) (*Hub, *clocktesting.FakeClock, <-chan error) {
 	t.Helper()
-	hub, clock := fakeHub(t, first), clocktesting.NewFakeClock(since().Time)
+	hub, requests := recordingHub(t, first)
+	clock := clocktesting.NewFakeClock(since().Time)
 	watcher, failed := hub.Watch(ctx, Query{Components: api.Components()})
 	if len(failed) > 0 {
 		t.Fatal(failed)
@@ -134,6 +136,9 @@ func await(t *testing.T, ctx context.Context, first *unstructured.Unstructured, 
 		_, err := watcher.Await(ctx, clock, &Filter{Names: []string{"team/edge-7"}}, goal)
 		end <- err
 	}()
+	for !slices.ContainsFunc(requests(), func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }) {
+		goruntime.Gosched()
+	}
 	return hub, clock, end
 }
 

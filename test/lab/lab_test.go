@@ -71,11 +71,14 @@ func holdsPromises(t *testing.T) {
 		}
 		return err
 	})
-	writes, err := l.Writes()
 	ofOCM := Write{Account: hubNamespace + ":registration-controller-sa", Verb: "create", Resource: "managedclustersets"}
-	if err != nil || writes[ofOCM] == 0 {
-		t.Errorf("on the hub was written %v (%v), want %v among it", writes, err, ofOCM)
-	}
+	awaitAnswer(t, "a write of OCM", func(context.Context) error {
+		writes, err := l.Writes()
+		if err == nil && writes[ofOCM] == 0 {
+			err = fmt.Errorf("on the hub was written %v, want %v among it", writes, ofOCM)
+		}
+		return err
+	})
 	recordsChanges(t, l.Hub)
 	if err := l.Close(); err != nil {
 		t.Error(err)

@@ -51,7 +51,7 @@ func (s *server) policy() Policy {
 	pool.AddCert(s.Certificate())
 	return Policy{
 		AllowedHosts: []string{s.host()}, AllowedNetworks: []string{"127.0.0.0/8", "::1/128"}, RootCAs: pool,
-		Timeout: 5 * time.Second,
+		Timeout: time.Minute,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
 
 	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -19,6 +20,9 @@ func TestSuspendedAgent(t *testing.T) {
 	agents, err := StartAgents(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for !slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "manifestworks") }) {
+		time.Sleep(time.Millisecond) // the fake tells a watch no earlier change
 	}
 	isAdopted := func(cluster string) bool {
 		w, err := client.WorkV1().ManifestWorks(cluster).Get(t.Context(), "payload", metav1.GetOptions{})

@@ -22,6 +22,13 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
+// storeMax stores the value unless the stored value is greater.
+func storeMax(most *atomic.Int64, value int64) {
+	for before := most.Load(); value > before && !most.CompareAndSwap(before, value); {
+		before = most.Load()
+	}
+}
+
 func TestRequestsTakeTurns(t *testing.T) {
 	var at, most atomic.Int64
 	arrived, leave := make(chan struct{}, 100), make(chan struct{})
@@ -32,11 +39,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 				<-r.Context().Done()
 				return true
 			}
-			for now := at.Add(1); ; {
-				if before := most.Load(); now <= before || most.CompareAndSwap(before, now) {
-					break
-				}
-			}
+			storeMax(&most, at.Add(1))
 			arrived <- struct{}{}
 			<-leave
 			at.Add(-1)

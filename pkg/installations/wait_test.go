@@ -96,13 +96,6 @@ func TestFinalReasonsExist(t *testing.T) {
 	}
 }
 
-// fakeHub returns a hub with objects.
-func fakeHub(t *testing.T, objects ...runtime.Object) *Hub {
-	t.Helper()
-	hub, _ := recordingHub(t, objects...)
-	return hub
-}
-
 // recordingHub returns a hub with objects, and the requests for whole objects.
 func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clienttesting.Action) {
 	t.Helper()

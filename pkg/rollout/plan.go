@@ -178,8 +178,8 @@ func runEngine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (en
 	return plan, nil
 }
 
-// numberGroups returns the groups of the clusters with the indexes 0, 1, 2 and so on, in their order: OCM's engine does not see a group whose index
-// is not below the number of groups, and sees one group of several with the same index.
+// numberGroups gives the groups of the clusters the indexes 0, 1, 2 and so on, and keeps the order of the groups. OCM's engine reads as many
+// indexes as there are groups: a gap hides the last groups, and an index that two groups share hides one of the two.
 func numberGroups(clusters []Cluster) map[sdkv1beta1.GroupKey]sdkv1beta1.GroupKey {
 	out := map[sdkv1beta1.GroupKey]sdkv1beta1.GroupKey{}
 	for _, c := range clusters {

@@ -167,8 +167,12 @@ func (r *Reconciler) applyBudget(s *scope) error {
 	for _, id := range out.held {
 		byID[id].decision = massRemovalDecision(s.component)
 	}
+	cause := "more add-ons may follow"
+	if s.confirming {
+		cause = "the hub has refused to copy the confirmation of the ClusterManagementAddOn to an add-on, which the manager's log names"
+	}
 	for _, id := range out.waiting {
-		byID[id].decision = settlingDecision("more add-ons may follow")
+		byID[id].decision = settlingDecision(cause)
 		byID[id].requeueWithin(out.wait)
 	}
 	return nil

@@ -65,9 +65,7 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 	for _, it := range all {
 		wanted[it.id] = true
 	}
-	for id, e := range a.Items {
-		p.abandoned[id] = e.Digest == "" && !wanted[id] && !isPruned(b, id)
-	}
+	p.markAbandoned(b, a, wanted)
 	p.installed = render.Installed{
 		Delivered: b.Version, Running: startOfStep(b, i.determineInstalled(a, seen, p.abandoned)), Revision: a.Installed().Revision, Rendering: b.RenderingName(), Inputs: b.Inputs,
 	}
@@ -111,6 +109,15 @@ func (i *Installation) planChanges(b *render.Bundle, a *inventory.Anchor, seen c
 	})
 	slices.SortFunc(p.prune, func(x, y inventory.Item) int { return cmp.Compare(x.ID().String(), y.ID().String()) })
 	return p
+}
+
+// markAbandoned finds the abandoned objects among the recorded objects.
+func (p *changePlan) markAbandoned(b *render.Bundle, a *inventory.Anchor, wanted map[render.ObjectID]bool) {
+	for id, e := range a.Items {
+		if e.Digest == "" && !wanted[id] && !isPruned(b, id) {
+			p.abandoned[id] = true
+		}
+	}
 }
 
 // isPruned reports whether an object that the bundle does not have is deleted. The foundation stays for resources of users.

@@ -89,9 +89,9 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 	return ns.Labels[api.ComponentLabel] != string(i.owner.Component) || ns.Annotations[inventory.KeepAnnotation] != "", nil
 }
 
-// clearServices deletes the Service of a verification, and then, for a removal of the foundation, awaits the end of the resources of users:
+// clearKnativeResources deletes the Service of a verification, and then, for a removal of the foundation, awaits the end of the resources of users:
 // Knative's objects of the Service would count as resources of users.
-func (i *Installation) clearServices(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
+func (i *Installation) clearKnativeResources(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
 	waiting, err = i.removeVerification(ctx, inv)
 	if waiting != "" || err != nil || !options.Foundation {
 		return waiting, err
@@ -100,7 +100,7 @@ func (i *Installation) clearServices(ctx context.Context, inv inventory.Items, o
 }
 
 func (i *Installation) removeStages(ctx context.Context, inv inventory.Items, options RemoveOptions) (waiting string, err error) {
-	if waiting, err := i.clearServices(ctx, inv, options); waiting != "" || err != nil {
+	if waiting, err := i.clearKnativeResources(ctx, inv, options); waiting != "" || err != nil {
 		return waiting, err
 	}
 	for _, s := range inventory.RemovalOrder() {

@@ -21,8 +21,11 @@ func TestSuspendedAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "manifestworks") }) {
-		time.Sleep(time.Millisecond) // the fake tells a watch no earlier change
+	isWatch := func(a clienttesting.Action) bool { return a.Matches("watch", "manifestworks") }
+	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(client.Actions(), isWatch); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) { // the fake tells a watch no earlier change
+			t.Fatal("the agents do not watch works")
+		}
 	}
 	isAdopted := func(cluster string) bool {
 		w, err := client.WorkV1().ManifestWorks(cluster).Get(t.Context(), "payload", metav1.GetOptions{})

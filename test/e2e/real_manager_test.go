@@ -62,6 +62,7 @@ func TestRealManager(t *testing.T) {
 		{"the chart runs two pods from the image, and helm test succeeds", m.installChart},
 		{"init containers bring the plugin into the pods", m.addPlugin("InitContainer")},
 		{"a Service of a user answers after a direct installation", m.installServing},
+		{"the installation of Eventing begins", m.applyEventing},
 		{"an edit arrives after the deletion of the leader, and restarts no pod", m.editWithoutLeader},
 		{"image volumes bring the plugin into the pods", m.addPlugin("ImageVolume")},
 		{"events reach a pod through a broker and from a PingSource", m.deliverEvents},
@@ -238,16 +239,19 @@ func (m managerPods) editWithoutLeader(t *testing.T) {
 	m.awaitManagers(t)
 }
 
-// deliverEvents creates a KnativeEventing for the cluster, and checks that events arrive.
-func (m managerPods) deliverEvents(t *testing.T) {
-	start := time.Now()
+// applyEventing creates a KnativeEventing for the cluster. Two other managers take the installation over in the following steps.
+func (m managerPods) applyEventing(t *testing.T) {
 	m.apply(t, api.Eventing, m.on.Name, map[string]any{"version": "1.23"})
+}
+
+// deliverEvents waits until the KnativeEventing is Ready, and checks that events arrive.
+func (m managerPods) deliverEvents(t *testing.T) {
 	m.ready(t, api.Eventing, m.on.Name)
-	t.Logf("the resource was Ready after %s", time.Since(start).Round(100*time.Millisecond))
 	m.on.deliverEvents(t)
 }
 
-// removeBoth deletes the KnativeServing and the KnativeEventing.
+// removeBoth deletes the KnativeServing and the KnativeEventing. Another story may act while the pods of Knative drain,
+// which takes most of a minute.
 func (m managerPods) removeBoth(t *testing.T) {
 	start := time.Now()
 	for _, component := range api.Components() {
@@ -255,6 +259,7 @@ func (m managerPods) removeBoth(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	restStory(t)
 	for _, component := range api.Components() {
 		m.gone(t, component, m.on.Name)
 		t.Logf("the removal of %s took %s", component, time.Since(start).Round(100*time.Millisecond))

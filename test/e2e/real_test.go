@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,7 @@ func TestRealNode(t *testing.T) {
 	r := newRealStory(t, 1)
 	takeSteps(t, []realStep{
 		{"a Service of a user answers after the installation", r.installServing},
+		{"the installation of Eventing begins", r.enableEventing},
 		{"a Service scales to zero and back", r.scaleToZero},
 		{"an edit of the configuration restarts no pod", r.editConfiguration},
 		{"no request fails during an upgrade", r.upgrade},
@@ -206,15 +208,20 @@ func hasTrueCondition(u *unstructured.Unstructured, condition string) bool {
 	})
 }
 
-// scaleToZero waits until the Service has no pod, and sends a request.
+// scaleToZero waits until every pod of the Service is ending, and sends a request. A pod that ends gets no request, and runs for half a
+// minute more.
 func (r *realStory) scaleToZero(t *testing.T) {
 	for range 2 {
-		eventually(t, "the Service has no pod", 2*time.Minute, func(ctx context.Context) error {
+		eventually(t, "every pod of the Service is ending", 2*time.Minute, func(ctx context.Context) error {
 			pods, err := r.on.kube.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: helloPods})
-			if err == nil && len(pods.Items) > 0 {
-				err = fmt.Errorf("the Service has %d pods", len(pods.Items))
+			if err != nil {
+				return err
 			}
-			return err
+			running := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+			if len(running) > 0 {
+				return fmt.Errorf("the Service has %d pods", len(running))
+			}
+			return nil
 		})
 		request, err := harness.HelloRequest(t.Context(), r.on.Cluster)
 		if err != nil {

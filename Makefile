@@ -275,7 +275,7 @@ bench-isolation: build ## Measure what clusters that never answer cost the other
 	cd test/e2e && go test . -count=1 -run '^TestIsolation$$' -v -timeout 40m -compare-isolation 2
 
 .PHONY: bench-real
-bench-real: build ## Measure answers on a node that runs pods against the same manifests applied with kubectl; needs root, about 15 minutes.
+bench-real: build ## Measure answers on a node that runs pods against the same manifests applied with kubectl; needs root, about 20 minutes.
 	cd test/e2e && go run ./cmd/benchreal $(BENCH_FLAGS)
 
 .PHONY: bench-push

@@ -44,7 +44,7 @@ func TestMassReturn(t *testing.T) {
 	t.Run("a return alone changes no spec", func(t *testing.T) { returnUnedited(t, m) })
 	t.Run("an edit reaches all clusters after their return", func(t *testing.T) { returnEdited(t, m) })
 	m.checkRequests(t, installed)
-	if err := m.agents.LastError(); err != nil {
+	if err := m.agents.Err(); err != nil {
 		t.Errorf("a played agent has failed: %v", err)
 	}
 }

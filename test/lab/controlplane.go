@@ -156,7 +156,8 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 		if err := c.write("audit.yaml", []byte(policy)); err != nil {
 			return err
 		}
-		args = append(args, "--audit-policy-file=audit.yaml", "--audit-log-path="+auditLog)
+		// The lab reads one file: a log of 100 MB, the default, would begin another file.
+		args = append(args, "--audit-policy-file=audit.yaml", "--audit-log-path="+auditLog, "--audit-log-maxsize=10240")
 	}
 	p, err := l.procs.Start(process.Spec{
 		Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: args,

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -103,10 +106,13 @@ func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bar
 	}
 	progress("bare client: %s, %d manifests and %d kB", set.what, len(b.spec.Workload.Manifests), size/1000)
 	return b, played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
-		_, err := b.client.WorkV1().ManifestWorks(cluster).Create(ctx, &workv1.ManifestWork{
-			ObjectMeta: metav1.ObjectMeta{Name: b.name()}, Spec: b.spec,
-		}, metav1.CreateOptions{})
-		if err != nil {
+		err := retryRequest(func() error {
+			_, err := b.client.WorkV1().ManifestWorks(cluster).Create(ctx, &workv1.ManifestWork{
+				ObjectMeta: metav1.ObjectMeta{Name: b.name()}, Spec: b.spec,
+			}, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) { // a request without an answer may have succeeded
 			return fmt.Errorf("cannot create ManifestWork %s/%s: %w", cluster, b.name(), err)
 		}
 		return nil
@@ -143,7 +149,10 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 		}
 	})()
 	err = played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
-		_, err := b.client.WorkV1().ManifestWorks(cluster).Patch(ctx, b.name(), types.MergePatchType, patch, metav1.PatchOptions{})
+		err := retryRequest(func() error {
+			_, err := b.client.WorkV1().ManifestWorks(cluster).Patch(ctx, b.name(), types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("cannot edit ManifestWork %s/%s: %w", cluster, b.name(), err)
 		}
@@ -167,9 +176,21 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 // remove deletes the works.
 func (b *bare) remove(ctx context.Context) error {
 	return played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
-		if err := b.client.WorkV1().ManifestWorks(cluster).Delete(ctx, b.name(), metav1.DeleteOptions{}); err != nil {
+		err := retryRequest(func() error {
+			return b.client.WorkV1().ManifestWorks(cluster).Delete(ctx, b.name(), metav1.DeleteOptions{})
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("cannot delete ManifestWork %s/%s: %w", cluster, b.name(), err)
 		}
 		return nil
 	})
+}
+
+// retryRequest sends a request again that a busy hub did not serve, as a controller does. A request that the hub refuses is not repeated.
+func retryRequest(request func() error) error {
+	backoff := wait.Backoff{Steps: 6, Duration: time.Second, Factor: 2}
+	return retry.OnError(backoff, func(err error) bool {
+		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
+			apierrors.ReasonForError(err) == metav1.StatusReasonUnknown // no answer
+	}, request)
 }

@@ -159,16 +159,20 @@ func managed(ctx context.Context, opts options) (rows []row, err error) {
 		cancel() // the played agents end before the lab
 		err = f.end(err)
 	}()
-	rows, err = f.install(ctx)
+	if rows, err = f.install(ctx); err != nil {
+		return rows, err
+	}
 	for _, part := range []func(context.Context) ([]row, error){f.edits, f.rests, f.restarts, f.partitions} {
-		if err != nil {
+		if ctx.Err() != nil {
 			break
 		}
-		var more []row
-		more, err = part(ctx)
-		rows = append(rows, more...)
+		more, failed := part(ctx)
+		if rows = append(rows, more...); failed != nil {
+			progress("%v", failed)
+		}
+		err = errors.Join(err, failed)
 	}
-	return rows, errors.Join(err, f.agents.LastError())
+	return rows, errors.Join(err, f.agents.Err())
 }
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }

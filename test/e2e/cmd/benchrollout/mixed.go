@@ -77,7 +77,7 @@ func measureMixedFleet(
 		return nil, err
 	}
 	rows, err = measure(m, ctx)
-	return rows, errors.Join(err, m.agents.LastError())
+	return rows, errors.Join(err, m.agents.Err())
 }
 
 func (m *mixedFleet) start(ctx context.Context, l *lab.Lab) error {

@@ -37,25 +37,44 @@ func (a *arrivals) see(name string) {
 	}
 }
 
-// wait returns when the last one came.
+// wait returns when the last name came, with the time until then. An error says that no name came for stallLimit.
 func (a *arrivals) wait(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	select {
-	case <-ctx.Done():
-	case <-a.all:
+	for {
+		select {
+		case <-ctx.Done():
+		case <-a.all:
+		case <-time.After(progressInterval):
+			_, left := a.latest()
+			progress("%s: %d of %d", a.what, a.want-left, a.want)
+		}
+		last, left := a.latest()
+		switch stalled := time.Since(a.start) - last; {
+		case left == 0:
+			return last, nil
+		case ctx.Err() != nil:
+			return last, fmt.Errorf("%s: only %d of %d: %w", a.what, a.want-left, a.want, ctx.Err())
+		case stalled > stallLimit:
+			return last, fmt.Errorf("%s: only %d of %d, and no other for %s", a.what, a.want-left, a.want, stalled.Round(time.Second))
+		}
 	}
+}
+
+// latest returns the time until the last name came, and how many names are left.
+func (a *arrivals) latest() (last time.Duration, left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var last time.Duration
 	for _, d := range a.at {
 		last = max(last, d)
 	}
-	if len(a.at) < a.want {
-		return last, fmt.Errorf("%s: only %d of %d: %w", a.what, len(a.at), a.want, ctx.Err())
-	}
-	return last, nil
+	return last, a.want - len(a.at)
 }
+
+const (
+	// progressInterval is the time between two lines about the names that have come.
+	progressInterval = time.Minute
+	// stallLimit is how long no name comes before the benchmark gives up.
+	stallLimit = 10 * time.Minute
+)
 
 // patience is how long a step may take on a thousand clusters.
 const patience = time.Hour

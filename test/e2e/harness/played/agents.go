@@ -5,8 +5,11 @@ package played
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,8 +54,8 @@ type Agents struct {
 	suspended sync.Map
 
 	mu sync.Mutex
-	// lastError is the last error that is no conflict.
-	lastError error
+	// failed has the error of each work whose last step has failed; conflicts do not count.
+	failed map[cache.ObjectName]error
 }
 
 // StartAgents runs agents until the context ends.
@@ -61,6 +64,7 @@ func StartAgents(ctx context.Context, client workclient.Interface) (*Agents, err
 	informer := factory.Work().V1().ManifestWorks()
 	a := &Agents{
 		client: client, works: informer.Lister(), queue: workqueue.NewTypedDelayingQueue[cache.ObjectName](),
+		failed: map[cache.ObjectName]error{},
 	}
 	onChange := func(o any) {
 		if w, isWork := o.(*workv1.ManifestWork); isWork {
@@ -107,11 +111,26 @@ func (a *Agents) enqueueStep(w *workv1.ManifestWork) {
 	}
 }
 
-// LastError returns the last error of an agent; conflicts do not count.
-func (a *Agents) LastError() error {
+// Err returns the errors of the works whose last step has failed; conflicts do not count.
+func (a *Agents) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lastError
+	var errs []error
+	for _, name := range slices.SortedFunc(maps.Keys(a.failed), func(x, y cache.ObjectName) int { return strings.Compare(x.String(), y.String()) }) {
+		errs = append(errs, fmt.Errorf("the work agent failed with ManifestWork %s: %w", name, a.failed[name]))
+	}
+	return errors.Join(errs...)
+}
+
+// record keeps the error of a step, or removes the error of a former step with the work.
+func (a *Agents) record(name cache.ObjectName, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		delete(a.failed, name)
+	} else if !apierrors.IsConflict(err) {
+		a.failed[name] = err
+	}
 }
 
 // step is an action of an agent.
@@ -156,13 +175,11 @@ func (a *Agents) runWorker(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		if err := a.doStep(ctx, name); err != nil && ctx.Err() == nil {
-			if !apierrors.IsConflict(err) {
-				a.mu.Lock()
-				a.lastError = err
-				a.mu.Unlock()
+		if err := a.doStep(ctx, name); ctx.Err() == nil {
+			a.record(name, err)
+			if err != nil {
+				a.queue.AddAfter(name, observeTime)
 			}
-			a.queue.AddAfter(name, observeTime)
 		}
 		a.queue.Done(name)
 	}

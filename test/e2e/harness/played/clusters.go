@@ -28,6 +28,8 @@ const (
 	parallelCalls = 10
 	// parallelJoins is the number of clusters that join at a time. A join mostly waits for the hub.
 	parallelJoins = 50
+	// parallelRenewals is the number of leases that are renewed at a time: a busy hub answers a request after seconds.
+	parallelRenewals = 10
 )
 
 const (
@@ -62,7 +64,10 @@ func (c *Clusters) JoinHub(ctx context.Context, count int) error {
 	for i := range count {
 		c.names = append(c.names, fmt.Sprintf("cluster%03d", i+1))
 	}
-	go c.renewLeases(ctx) // a thousand clusters join more slowly than the lease of the first cluster ends
+	for i := range min(parallelRenewals, count) {
+		go c.renewLeases(ctx, i) // a thousand clusters join more slowly than the lease of the first cluster ends
+	}
+	go c.reportLostClusters(ctx)
 	return forEachCluster(ctx, parallelJoins, c.names, c.joinCluster)
 }
 
@@ -147,14 +152,11 @@ func setAvailable(status *clusterv1.ManagedClusterStatus) {
 func (c *Clusters) awaitCluster(ctx context.Context, name string, hasState func(*clusterv1.ManagedCluster) bool) error {
 	for {
 		mc, err := c.Client.ClusterV1().ManagedClusters().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("cannot get ManagedCluster %q: %w", name, err)
-		}
-		if hasState(mc) {
+		if err == nil && hasState(mc) {
 			return nil
 		}
-		if err := pause(ctx, pollInterval); err != nil {
-			return fmt.Errorf("the hub does not accept the change of ManagedCluster %q: %w", name, err)
+		if ended := pause(ctx, pollInterval); ended != nil {
+			return fmt.Errorf("the hub does not accept the change of ManagedCluster %q: %w", name, errors.Join(err, ended))
 		}
 	}
 }
@@ -195,17 +197,44 @@ func (c *Clusters) setLeaseDuration(ctx context.Context, name string, duration t
 	return nil
 }
 
-// renewLeases renews the lease of one cluster after the other, each once in LeaseDuration. The hub has created the leases.
-func (c *Clusters) renewLeases(ctx context.Context) {
+// renewLeases renews the leases of a share of the clusters, one after the other, each once in LeaseDuration. The hub has created the
+// leases. first is the first cluster of the share, below parallelRenewals.
+func (c *Clusters) renewLeases(ctx context.Context, first int) {
+	var share []string
+	for i := first; i < len(c.names); i += parallelRenewals {
+		share = append(share, c.names[i])
+	}
 	for i := 0; ; i++ {
-		name := c.names[i%len(c.names)]
+		name := share[i%len(share)]
 		if _, isCutOff := c.cutOff.Load(name); !isCutOff {
 			if err := c.renewLease(ctx, name); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 				c.ReportError(err)
 			}
 		}
-		if pause(ctx, LeaseDuration/time.Duration(len(c.names))) != nil {
+		if pause(ctx, LeaseDuration/time.Duration(len(share))) != nil {
 			return
+		}
+	}
+}
+
+// reportLostClusters reports clusters as available that the hub has found unreachable, as the registration agent of a cluster does when
+// the hub answers the agent again.
+func (c *Clusters) reportLostClusters(ctx context.Context) {
+	for pause(ctx, LeaseDuration) == nil {
+		clusters, err := c.Client.ClusterV1().ManagedClusters().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			continue // the hub does not answer yet
+		}
+		for i := range clusters.Items {
+			mc := &clusters.Items[i]
+			available := apimeta.FindStatusCondition(mc.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
+			if _, isCutOff := c.cutOff.Load(mc.Name); isCutOff || available == nil || available.Status != metav1.ConditionUnknown {
+				continue
+			}
+			c.ReportError(fmt.Errorf("the hub has lost cluster %s", mc.Name))
+			if err := c.reportAvailable(ctx, mc.Name); err != nil && ctx.Err() == nil {
+				c.ReportError(err)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,8 @@ import (
 type soakFault struct {
 	description string
 	inject, end func(ctx context.Context) error
+	// gap is the time from the former fault of the round to this one.
+	gap time.Duration
 	// cluster is the cluster of the fault; empty means the hub or no cluster.
 	cluster string
 	// deleted is the object that the fault deletes, if it deletes one.
@@ -47,8 +50,12 @@ func (s *soakTest) drawFaults() []soakFault {
 	drawn := s.random.Perm(len(kinds))[:1+s.random.IntN(mostFaults)]
 	slices.Sort(drawn)
 	out := make([]soakFault, 0, len(drawn))
-	for _, kind := range drawn {
-		out = append(out, kinds[kind]())
+	for i, kind := range drawn {
+		f := kinds[kind]()
+		if i > 0 {
+			f.gap = time.Duration(s.random.Int64N(int64(longestGap)))
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -66,15 +73,20 @@ func (s *soakTest) patchSpec(ctx context.Context, name, spec string) error {
 
 // editSpec changes the configuration of a resource. No Deployment reads the configuration at its start.
 func (s *soakTest) editSpec() soakFault {
-	name, timeout := s.drawCluster(), strconv.Itoa(100+s.random.IntN(500))
+	name, timeout := s.drawCluster(), s.drawTimeout()
 	return soakFault{
 		description: fmt.Sprintf("edit spec.config of %s to %s", name, timeout),
-		inject: func(ctx context.Context) error {
-			s.timeouts[name] = timeout
-			return s.patchSpec(ctx, name, fmt.Sprintf(`{"config":{"defaults":{"revision-timeout-seconds":%q}}}`, timeout))
-		},
-		end: endsByItself,
+		inject:      func(ctx context.Context) error { return s.setTimeout(ctx, name, timeout) },
+		end:         endsByItself,
 	}
+}
+
+func (s *soakTest) drawTimeout() string { return strconv.Itoa(100 + s.random.IntN(500)) }
+
+// setTimeout sets the revision timeout of a resource.
+func (s *soakTest) setTimeout(ctx context.Context, name, timeout string) error {
+	s.timeouts[name] = timeout
+	return s.patchSpec(ctx, name, fmt.Sprintf(`{"config":{"defaults":{"revision-timeout-seconds":%q}}}`, timeout))
 }
 
 // editSpecBadly sets a version that does not exist.

@@ -28,8 +28,12 @@ import (
 var soakDuration = flag.Duration("soak-duration", 30*time.Minute, "how long -stories=soak injects faults")
 
 const (
-	// recoveryBound is the time for recovery after the last fault of a round. The deletion of an install namespace needs the most.
-	recoveryBound = 10 * time.Minute
+	// recoveryBound is the time for recovery after the last fault of a round, longRecoveryBound after the deletion of an install
+	// namespace.
+	recoveryBound     = 3 * time.Minute
+	longRecoveryBound = 10 * time.Minute
+	// longestGap is the longest time from one fault of a round to the next: a fault may meet the repair of another fault.
+	longestGap = 8 * time.Second
 	// longestFault is the longest time between the injection and the end of the faults of a round.
 	longestFault = 20 * time.Second
 	// mostFaults is the largest number of faults in a round.
@@ -44,15 +48,16 @@ type soakTest struct {
 	spokes map[string]spoke
 	// timeouts are the revision timeouts of the specs, by resource.
 	timeouts map[string]string
-	// crds are the UIDs of Knative's CRDs, by cluster.
-	crds map[string]map[string]types.UID
+	// crds are the UIDs of Knative's CRDs, by cluster, and deployments the names of the Deployments of Serving.
+	crds        map[string]map[string]types.UID
+	deployments map[string][]string
 	// history has the faults of every round until now.
 	history []string
 }
 
-// TestSoak injects random faults for the time of -soak-duration. After each round of up to three faults, both resources must become
-// Ready with the current generation, deleted objects must be back, no CRD may have been deleted, and pods of Deployments that
-// no fault replaces must be the same pods.
+// TestSoak injects random faults for the time of -soak-duration. After each round of up to three faults, TestSoak edits both resources:
+// both must become Ready with the current generation and the clusters must have the edits, deleted objects must be back, no CRD may
+// have been deleted, and pods of Deployments that no fault replaces must be the same pods.
 func TestSoak(t *testing.T) {
 	startSoak(t)
 	seed := drawSeed(t)
@@ -74,20 +79,26 @@ func newSoakTest(t *testing.T, seed uint64) *soakTest {
 	s := &soakTest{
 		faultyFleet: newFaultyFleet(t), random: rand.New(rand.NewPCG(seed, seed)), //nolint:gosec // reproducible, not secret
 		spokes: map[string]spoke{}, timeouts: map[string]string{}, crds: map[string]map[string]types.UID{},
+		deployments: map[string][]string{},
 	}
 	shortLease(t, s.team, s.Managed[0].Name)
 	s.applyAll(t, "1.23")
 	for name, cluster := range s.clusters {
 		s.spokes[name] = connect(t, cluster)
 	}
-	eventually(t, "both clusters are installed", recoveryBound, s.checkRecovery(nil))
+	eventually(t, "both clusters are installed", longRecoveryBound, s.checkRecovery(nil))
 	for name := range s.clusters {
 		s.crds[name] = s.crdUIDs(t, name)
+		pods, err := s.podUIDs(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.deployments[name] = slices.Sorted(maps.Keys(pods))
 	}
 	return s
 }
 
-// runRound injects faults, ends the faults in reverse order, and checks the fleet.
+// runRound injects faults, ends the faults in reverse order, edits both resources, and checks the fleet.
 func (s *soakTest) runRound(t *testing.T) {
 	t.Helper()
 	faults, hold := s.drawFaults(), time.Duration(s.random.Int64N(int64(longestFault)))
@@ -107,6 +118,7 @@ func (s *soakTest) runRound(t *testing.T) {
 		before[name] = pods
 	}
 	for _, f := range faults {
+		time.Sleep(f.gap)
 		if err := f.inject(t.Context()); err != nil {
 			t.Fatalf("cannot inject %q: %v", f.description, err)
 		}
@@ -117,18 +129,34 @@ func (s *soakTest) runRound(t *testing.T) {
 			t.Fatalf("cannot end %q: %v", f.description, err)
 		}
 	}
-	s.restartComponents(t)
-	start := time.Now()
-	eventually(t, "both clusters recover", recoveryBound, s.checkRecovery(faults))
+	s.editAll(t)
+	bound := recoveryBound
+	if slices.ContainsFunc(faults, func(f soakFault) bool { return f.replacesAll }) {
+		bound = longRecoveryBound
+	}
+	start, hasRecovered := time.Now(), s.checkRecovery(faults)
+	eventually(t, "both clusters recover", bound, func(ctx context.Context) error {
+		s.restartComponents(t)
+		return hasRecovered(ctx)
+	})
 	t.Logf("recovered %s after the faults", time.Since(start).Round(100*time.Millisecond))
 	s.checkUnaffected(t, faults, before)
+}
+
+// editAll edits both resources: a status from before the faults is no sign of recovery.
+func (s *soakTest) editAll(t *testing.T) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(s.clusters)) {
+		timeout := s.drawTimeout()
+		eventually(t, "the hub accepts an edit of "+name, time.Minute, func(ctx context.Context) error { return s.setTimeout(ctx, name, timeout) })
+	}
 }
 
 // restartComponents starts the components of the lab that ended by themselves, as a kubelet does. The manager must not end.
 func (s *soakTest) restartComponents(t *testing.T) {
 	t.Helper()
 	for _, c := range s.Components() {
-		if c.State != process.Failed || strings.Contains(c.Name, "-knative-") { // the lab restarts Knative's programs
+		if c.State != process.Failed || strings.HasSuffix(c.Name, "-webhook") { // the lab restarts Knative's webhooks
 			continue
 		}
 		if c.Name == harness.Manager {
@@ -177,8 +205,14 @@ func (s *soakTest) checkWorkloads(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(list.Items) < fewestDeployments {
-		return fmt.Errorf("%s has %d Deployments", name, len(list.Items))
+	var found []string
+	for _, d := range list.Items {
+		found = append(found, d.Name)
+	}
+	for _, deployment := range s.deployments[name] {
+		if !slices.Contains(found, deployment) {
+			return fmt.Errorf("%s has no Deployment %s", name, deployment)
+		}
 	}
 	for _, d := range list.Items {
 		desired := int(*d.Spec.Replicas)
@@ -280,7 +314,5 @@ func (d *deletedObject) delete(ctx context.Context, s spoke) error {
 	return client.Delete(ctx, d.name, metav1.DeleteOptions{})
 }
 
-// installNamespace is the namespace of Serving on both clusters, and fewestDeployments what its release has at least.
+// installNamespace is the namespace of Serving on both clusters.
 var installNamespace = api.Serving.InstallNamespace()
-
-const fewestDeployments = 5

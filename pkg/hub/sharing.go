@@ -60,7 +60,9 @@ func (s *workSharing) transform(o any) (any, error) {
 func (s *workSharing) shareSpec(spec *workv1.ManifestWorkSpec) {
 	manifests := slices.Clone(spec.Workload.Manifests) // the decoder leaves room for more
 	var digests []byte
+	size := 0
 	for i := range manifests {
+		size += len(manifests[i].Raw)
 		digest := sha256.Sum256(manifests[i].Raw)
 		digests = append(digests, digest[:]...)
 		manifests[i].Raw = s.manifests.share(digest, len(manifests[i].Raw), manifests[i].Raw)
@@ -68,7 +70,7 @@ func (s *workSharing) shareSpec(spec *workv1.ManifestWorkSpec) {
 	spec.Workload.Manifests = nil
 	*spec = shareEncoded(s.options, *spec)
 	if manifests != nil {
-		manifests = s.workloads.share(sha256.Sum256(digests), len(digests), manifests)
+		manifests = s.workloads.share(sha256.Sum256(digests), size, manifests)
 	}
 	spec.Workload.Manifests = manifests
 }
@@ -149,6 +151,9 @@ func shareEncoded[T any](values *sharedValues[T], value T) T {
 	return values.share(sha256.Sum256(encoded), len(encoded), value)
 }
 
+// entrySize is about the number of bytes that a remembered value takes beside its content.
+const entrySize = 128
+
 // sharedValues remembers values by their content. Values of more than limit bytes together are forgotten, so that content which
 // a cluster reports cannot fill the memory: earlier works keep sharing the forgotten values, and later works share new ones.
 type sharedValues[T any] struct {
@@ -178,6 +183,7 @@ func (v *sharedValues[T]) share(digest [sha256.Size]byte, size int, value T) T {
 	if known, ok := v.known[digest]; ok {
 		return known
 	}
+	size += entrySize
 	if v.size+size > v.limit {
 		clear(v.known)
 		v.size = 0

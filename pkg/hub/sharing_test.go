@@ -171,14 +171,14 @@ func TestSharingOther(t *testing.T) {
 
 // TestSharedValuesLimit holds that content which clusters report does not fill the memory, and that sharing goes on afterwards.
 func TestSharedValuesLimit(t *testing.T) {
-	const limit = 100
+	const limit = 100 * entrySize
 	v := newSharedValues[string](limit)
 	share := func(content, value string) string {
 		return v.share(sha256.Sum256([]byte(content)), len(content), value)
 	}
 	for i := range 1000 {
 		share(fmt.Sprintf("message %d", i), "value")
-		if v.size > limit || len(v.known) > limit {
+		if v.size > limit || len(v.known) > limit/entrySize {
 			t.Fatalf("%d bytes in %d values are remembered, want at most %d bytes", v.size, len(v.known), limit)
 		}
 	}
@@ -188,6 +188,27 @@ func TestSharedValuesLimit(t *testing.T) {
 	}
 	if got := share(strings.Repeat("x", limit+1), "large"); got != "large" || v.size > limit {
 		t.Errorf("a large value is %q, and %d bytes are remembered", got, v.size)
+	}
+}
+
+// TestSharedManifestsLimit holds that manifests which differ on every cluster do not fill the memory: a list of manifests counts with its
+// content.
+func TestSharedManifestsLimit(t *testing.T) {
+	s := newWorkSharing()
+	for i := range 1000 {
+		manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"key":"%s"}}`, i, strings.Repeat("x", 64<<10))
+		if _, err := s.transform(reportedWork("cluster1", manifest)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := 0
+	for _, manifests := range s.workloads.known {
+		for i := range manifests {
+			size += len(manifests[i].Raw)
+		}
+	}
+	if size > maxSharedSpecs {
+		t.Errorf("lists of manifests with %d bytes are remembered, want at most %d bytes", size, maxSharedSpecs)
 	}
 }
 

@@ -85,6 +85,7 @@ type memory struct {
 
 // fleetTimes holds the times of one KnativeFleet. One pass at a time reads and writes the times.
 type fleetTimes struct {
+	uid types.UID
 	// written is the time of the last write of the status.
 	written time.Time
 	// deselected holds the time at which the child's cluster was first found deselected, by component and name of the child.
@@ -96,14 +97,15 @@ type fleetTimes struct {
 	recorded, completed, refusal string
 }
 
-func (m *memory) ensureTimes(name types.NamespacedName) *fleetTimes {
+// ensureTimes returns the times of a KnativeFleet. Another KnativeFleet of the same name begins without times.
+func (m *memory) ensureTimes(name types.NamespacedName, uid types.UID) *fleetTimes {
 	m.Lock()
 	defer m.Unlock()
 	if m.fleets == nil {
 		m.fleets = map[types.NamespacedName]*fleetTimes{}
 	}
-	if m.fleets[name] == nil {
-		m.fleets[name] = &fleetTimes{deselected: map[string]time.Time{}, counted: map[types.UID]time.Time{}}
+	if known := m.fleets[name]; known == nil || known.uid != uid {
+		m.fleets[name] = &fleetTimes{uid: uid, deselected: map[string]time.Time{}, counted: map[types.UID]time.Time{}}
 	}
 	return m.fleets[name]
 }
@@ -146,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	p := &pass{
-		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName), now: r.Clock.Now(),
+		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName, fleet.UID), now: r.Clock.Now(),
 		report: report{generation: fleet.Generation, problem: no},
 	}
 	return p.reconcile(ctx)

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -159,6 +160,19 @@ func TestRollback(t *testing.T) {
 }
 
 // TestRollbackIsRefused holds that a request without a revision changes nothing and is reported once.
+// TestRecreatedFleet holds that a KnativeFleet of the same name begins a history of its own.
+func TestRecreatedFleet(t *testing.T) {
+	h := keepHistory(t, newHub(t, oneByOne, threeProfiles()...))
+	h.passes(3)
+	h.changeFleet(func(u *unstructured.Unstructured) { u.SetUID("another") })
+	h.passes(1)
+	for _, r := range h.revisions() {
+		if owner := metav1.GetControllerOf(&r); owner == nil || owner.UID != "another" {
+			t.Errorf("ControllerRevision %s is owned by %v, which Kubernetes has deleted", r.Name, owner)
+		}
+	}
+}
+
 func TestRollbackIsRefused(t *testing.T) {
 	h := keepHistory(t, newHub(t, allClusters, threeProfiles()...))
 	h.passes(4)

@@ -160,9 +160,9 @@ func listCandidates(candidates []removalCandidate) string {
 	return message.QuotedList(names)
 }
 
-// dropOldRemovals returns the removals within the window.
+// dropOldRemovals returns the removals within the window. A time that is further ahead than the window comes from a wrong clock.
 func dropOldRemovals(removed []fleetv1alpha1.Removals, now time.Time) []fleetv1alpha1.Removals {
-	return slices.DeleteFunc(slices.Clone(removed), func(r fleetv1alpha1.Removals) bool { return now.Sub(r.Minute.Time) >= removalWindow })
+	return slices.DeleteFunc(slices.Clone(removed), func(r fleetv1alpha1.Removals) bool { return now.Sub(r.Minute.Time).Abs() >= removalWindow })
 }
 
 // recordRemovals adds removals of this minute.

@@ -108,6 +108,9 @@ func TestRemovalsOfAnHourCount(t *testing.T) {
 	if kept := dropOldRemovals(removed, start.Add(removalWindow)); len(kept) != 1 || kept[0].Count != 1 {
 		t.Errorf("after an hour the removals are %v", kept)
 	}
+	if kept := dropOldRemovals(removed, start.Add(-2*removalWindow)); len(kept) > 0 {
+		t.Errorf("by a clock that was set back the removals are %v", kept)
+	}
 }
 
 // TestFailedRemoval holds that the removal of a child counts once, however many attempts fail, and that the Event follows the deletion.

@@ -3,6 +3,7 @@
 package managedclusteraddon
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -314,5 +315,19 @@ func TestReclaimPause(t *testing.T) {
 	}
 	if got := reclaimPause(&addonv1beta1.ManagedClusterAddOn{}, deleted); got != reclaimRetry {
 		t.Errorf("without a deletion the pause is %s", got)
+	}
+}
+
+// TestReclaimAfterWrongClock holds that a request whose time is ahead, which a manager with another clock has written, delays no request.
+func TestReclaimAfterWrongClock(t *testing.T) {
+	now := time.Unix(100000, 0)
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: "payload", Labels: map[string]string{
+		api.RepairLabel: strconv.FormatInt(now.Add(time.Hour).Unix(), 10),
+	}}}
+	works := workfake.NewSimpleClientset(w)
+	r := &Reconciler{WorkClient: works, Clock: testclock.NewFakePassiveClock(now)}
+	wait, err := r.retryReclaim(t.Context(), &addonv1beta1.ManagedClusterAddOn{}, w)
+	if err != nil || wait != reclaimRetry || len(works.Actions()) != 1 {
+		t.Errorf("the next request follows after %s with error %v, and the requests are %v", wait, err, works.Actions())
 	}
 }

@@ -173,7 +173,7 @@ func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Re
 // until the next pass.
 func (r *Reconciler) retryReclaim(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn, w *workv1.ManifestWork) (time.Duration, error) {
 	now := r.Clock.Now()
-	if last, ok := lastApplyRequest(w); ok {
+	if last, ok := lastApplyRequest(w); ok && !last.After(now) { // a time ahead comes from another clock
 		if wait := last.Add(reclaimPause(a, last)).Sub(now); wait > 0 {
 			return min(wait, longestReclaimRetry), nil
 		}

@@ -44,7 +44,8 @@ func TestRemovalTimes(t *testing.T) {
 		t.Errorf("written as %q, want %q", got, want)
 	}
 	want := removalTimes{"a": now, "c": now, "b": now.Add(-59 * time.Minute)}
-	for _, text := range []string{written.String(), written.String() + ",x:y,5999,,:z, 6000:q"} {
+	ahead := removalTimes{"ahead": now.Add(2 * time.Hour)}.String()
+	for _, text := range []string{written.String(), written.String() + "," + ahead, written.String() + ",x:y,5999,,:z, 6000:q"} {
 		if diff := cmp.Diff(want, parseRemovals(text, now)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}

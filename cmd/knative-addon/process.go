@@ -114,6 +114,9 @@ func (f *processFlags) prepareRendering(logger logr.Logger, flags *renderFlags, 
 // createManager returns a manager that acts while the process holds the Lease.
 func (f *processFlags) createManager(config *rest.Config, lease string) (ctrl.Manager, error) {
 	f.lease = lease
+	if err := boundHosts(config); err != nil {
+		return nil, err
+	}
 	options := f.managerOptions(lease)
 	if f.leaderElect {
 		l := &leadership{clock: clock.RealClock{}}

@@ -184,6 +184,11 @@ func (m *ManifestWork) releaseFinalizer(ctx context.Context, s *scope) error {
 			"The objects of %s stay on cluster %q, as annotation %s requests: Event Orphaned of the ManagedClusterAddOn lists the objects", m.Component, s.ref.Name, api.ForceOrphanAnnotation)
 		return nil
 	}
+	if s.foundation != nil && manifestwork.IsOrphaned(s.foundation) { // an administrator annotated the add-on, or detached the cluster
+		m.Events.Eventf(s.Config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
+			"The objects of %s stay on cluster %q: Event Orphaned of the ManagedClusterAddOn has the cause, and lists the objects", m.Component, s.ref.Name)
+		return nil
+	}
 	m.Events.Eventf(s.Config, nil, corev1.EventTypeNormal, "Removed", "Remove", "%s of this resource is removed from cluster %q", m.Component, s.ref.Name)
 	return nil
 }

@@ -134,6 +134,22 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// TestEndOfRemoval holds that the Event at the end says that the objects stay when an administrator has let the add-on go: the resource
+// has no annotation then.
+func TestEndOfRemoval(t *testing.T) {
+	for event, works := range map[string][]*workv1.ManifestWork{
+		"Normal Removed": nil, "Warning Orphaned": {manifestwork.Orphaned(foundationOf())},
+	} {
+		h := (&reconcileCase{
+			self: serving("self", 100, finalized, beingDeleted), change: func(h *fakeHub) { h.works = works },
+		}).hub(t)
+		h.settle("self")
+		if told := h.told(); len(told) != 1 || !strings.HasPrefix(told[0], event) {
+			t.Errorf("at the end the Events are %q, want %s", told, event)
+		}
+	}
+}
+
 // TestRemovalToTheEnd walks an installation to its end.
 func TestRemovalToTheEnd(t *testing.T) {
 	h := newHub(t, serving("self", 100))

@@ -83,7 +83,7 @@ func (f *selectionFlags) parse(cmd *cobra.Command, names []string) (*selection, 
 		return out, nil
 	}
 	clusters, failed := hub.SelectClusters(cmd.Context(), out.query, f.selector)
-	if len(failed) > 0 && len(clusters) == 0 {
+	if len(failed) > 0 && (len(clusters) == 0 || f.namespace == "") { // the selection would lack clusters
 		return nil, failed[0]
 	}
 	printListErrors(cmd.ErrOrStderr(), failed)

@@ -4,6 +4,7 @@ package installations
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
@@ -25,7 +28,9 @@ type Objects struct {
 	// Resources are the KnativeServings and KnativeEventings.
 	Resources map[api.Component][]*unstructured.Unstructured
 	AddOns    []*addonv1beta1.ManagedClusterAddOn
-	// Foundations are the metadata of the ManifestWorks with api.FoundationLabel.
+	// Fleets are the KnativeFleets.
+	Fleets []*unstructured.Unstructured
+	// Foundations are the metadata of the ManifestWorks with api.FoundationLabel: foundations and gates.
 	Foundations []*metav1.PartialObjectMetadata
 }
 
@@ -51,6 +56,9 @@ type resource struct {
 type composer struct {
 	resources map[resourceKey]resource
 	versions  map[addOnKey]map[string]string
+	// gates are the metadata of the gates of add-ons.
+	gates  map[addOnKey]*metav1.PartialObjectMetadata
+	fleets map[types.NamespacedName]*unstructured.Unstructured
 	// installed are the resources whose add-on has an installation of its own in the result.
 	installed map[resourceKey]bool
 }
@@ -58,7 +66,13 @@ type composer struct {
 // Compose returns one installation for each ManagedClusterAddOn, and one for each resource that installs on one cluster and has no
 // ManagedClusterAddOn. A resource that configures add-ons alone is no installation.
 func Compose(objects Objects) []Installation {
-	c := composer{resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, installed: map[resourceKey]bool{}}
+	c := composer{
+		resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, gates: map[addOnKey]*metav1.PartialObjectMetadata{},
+		fleets: map[types.NamespacedName]*unstructured.Unstructured{}, installed: map[resourceKey]bool{},
+	}
+	for _, fleet := range objects.Fleets {
+		c.fleets[client.ObjectKeyFromObject(fleet)] = fleet
+	}
 	for component, list := range objects.Resources {
 		for _, config := range list {
 			hash, err := revision.Hash(config)
@@ -69,8 +83,12 @@ func Compose(objects Objects) []Installation {
 		}
 	}
 	for _, work := range objects.Foundations {
-		if work.Annotations[api.VersionAnnotation] != "" {
-			c.versions[addOnKey{api.Component(work.Labels[api.FoundationLabel]), work.Namespace}] = work.Annotations
+		key := addOnKey{api.Component(work.Labels[api.FoundationLabel]), work.Namespace}
+		switch {
+		case work.Name == manifestwork.GateName(key.component):
+			c.gates[key] = work
+		case work.Annotations[api.VersionAnnotation] != "":
+			c.versions[key] = work.Annotations
 		}
 	}
 	var out []Installation
@@ -102,12 +120,18 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 	}
 	c.addVersions(&out)
 	assigned, completed := revisionsOf(addOn, component)
+	if assigned == completed && !c.isGateOpen(addOn, key, completed) {
+		completed = "" // the cluster has another spec, maybe in part
+	}
 	out.Revision, out.NextRevision = cleanText(completed), cleanText(assigned)
 	if known && config.hash != "" {
 		out.NextRevision = config.hash
 	}
 	if out.NextRevision == out.Revision {
 		out.NextRevision = ""
+	}
+	if known {
+		out.PendingChange = c.describePendingChange(config.config)
 	}
 	isOwn := known && hasReference(config.config)
 	if isOwn {
@@ -123,6 +147,37 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 		out.setCondition(readAddOn(addOn, assigned == "" || assigned == completed))
 	}
 	return out
+}
+
+// isGateOpen reports whether the gate of an add-on does not contradict that the cluster has completed the spec. OCM keeps the spec that a
+// cluster last completed: after a return to that spec from another spec, only an open gate that names the spec tells that the cluster has
+// the spec. A gate that is missing, or that the user may not list, contradicts nothing.
+func (c *composer) isGateOpen(addOn *addonv1beta1.ManagedClusterAddOn, key resourceKey, specHash string) bool {
+	gate := c.gates[addOnKey{key.component, addOn.Namespace}]
+	if gate == nil || addOn.DeletionTimestamp != nil {
+		return true
+	}
+	work := &workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}
+	return !manifestwork.IsClosed(work) && manifestwork.ConfigsOf(work)[manifestwork.ConfigKey(key.component, key.name)] == specHash
+}
+
+// describePendingChange describes the change of a resource that the manager has not made yet; empty without a change.
+func (c *composer) describePendingChange(config *unstructured.Unstructured) string {
+	if to, isRequested := config.GetAnnotations()[api.RollbackAnnotation]; isRequested {
+		return fmt.Sprintf("annotation %s asks for revision %q: Event RolledBack or RollbackRefused is to follow", api.RollbackAnnotation, cleanText(to))
+	}
+	fleet := c.fleets[types.NamespacedName{Namespace: config.GetNamespace(), Name: fleetOf(config)}]
+	if fleet == nil || config.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	if !isReported(fleet) {
+		return fmt.Sprintf("the manager has not reported on generation %d of KnativeFleet %s yet", fleet.GetGeneration(), cleanText(fleet.GetName()))
+	}
+	target, _, _ := unstructured.NestedString(fleet.Object, "status", "rollout", "revision")
+	if target == "" || target == config.GetAnnotations()[api.FleetRevisionAnnotation] {
+		return ""
+	}
+	return fmt.Sprintf("the resource does not have revision %s of KnativeFleet %s yet", cleanText(shortHash(target)), cleanText(fleet.GetName()))
 }
 
 // addVersions sets the versions that the foundation of the add-on records.
@@ -155,6 +210,7 @@ func (c *composer) composeResource(key resourceKey, r resource) Installation {
 		Cluster: cmp.Or(profileOf(r.config), hubCluster), Component: key.component, Mode: modeOf(r.config),
 		Version: versionOf(r.config), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
 		Object: objectOf(key.component, r.config), Fleet: fleetOf(r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
+		PendingChange: c.describePendingChange(r.config),
 	}
 	if out.Mode == api.ModeManifestWork {
 		ref, _ := target.ReferenceOf(r.config)

@@ -40,6 +40,33 @@ func TestCompose(t *testing.T) {
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 OTHER->REV Unknown Delivering - - cluster1/knative-serving"},
 		},
+		"a managed cluster has the spec that OCM assigned, and the gate is open": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, gate("cluster1", fleet, hashOf(t, fleet)))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork - REV True Ready 5m - cluster1/knative-serving"},
+		},
+		"a managed cluster returns to the spec that OCM has seen last, and the gate is closed": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, gate("cluster1", fleet, ""))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
+		},
+		"a managed cluster returns to the spec that OCM has seen last, and the gate is open for another spec": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
+				o.Foundations = append(o.Foundations, gate("cluster1", fleet, other))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
+		},
 		"a managed cluster waits for its wave": {
 			func() Objects {
 				o := servings(fleet)

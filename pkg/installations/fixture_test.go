@@ -9,10 +9,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
@@ -144,6 +147,38 @@ func foundation(cluster, running string) *metav1.PartialObjectMetadata {
 			Annotations: map[string]string{api.RunningVersionAnnotation: running, api.VersionAnnotation: "1.23.0"},
 		},
 	}
+}
+
+// gate returns the metadata of the gate of Serving on a cluster. An open gate names a spec of a resource.
+func gate(cluster string, config *unstructured.Unstructured, specHash string) *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster, Name: manifestwork.GateName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+	}}
+	if specHash == "" {
+		out.Labels[addonv1beta1.AddonLabelKey] = api.Serving.AddOnName()
+		return out
+	}
+	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+	out.Annotations = map[string]string{
+		workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(map[string]string{manifestwork.ConfigKey(api.Serving, name): specHash}),
+	}
+	return out
+}
+
+// knativeFleet returns KnativeFleet web of generation 1, whose status has the generation and the revision.
+func knativeFleet(observed int64, revision string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"status": map[string]any{"observedGeneration": observed, "rollout": map[string]any{"revision": revision}},
+	}}
+	u.SetNamespace("team")
+	u.SetName("web")
+	u.SetGeneration(1)
+	return u
+}
+
+// withAnnotation sets one annotation.
+func withAnnotation(key, value string) edit {
+	return func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{key: value}) }
 }
 
 // servings returns the objects of a hub with resources of Serving only.

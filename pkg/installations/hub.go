@@ -27,6 +27,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 const (
@@ -71,8 +72,10 @@ type source struct {
 	resource  schema.GroupVersionResource
 	namespace string
 	options   metav1.ListOptions
-	// component is the component of the objects; empty for the foundations of all components, whose metadata suffices.
+	// component is the component of the objects; empty for objects of all components.
 	component api.Component
+	// metadataOnly is true when the metadata of the objects suffices.
+	metadataOnly bool
 	// isOptional is true when the list adds a column alone.
 	isOptional bool
 }
@@ -96,9 +99,9 @@ func (q *Query) sources() []source {
 			options: metav1.ListOptions{FieldSelector: "metadata.name=" + component.AddOnName()},
 		})
 	}
-	return append(out, source{
+	return append(out, source{resource: fleetv1alpha1.Resource(), namespace: q.Namespace, isOptional: true}, source{
 		resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
-		options: metav1.ListOptions{LabelSelector: api.FoundationLabel}, isOptional: true,
+		options: metav1.ListOptions{LabelSelector: api.FoundationLabel}, isOptional: true, metadataOnly: true,
 	})
 }
 
@@ -141,6 +144,9 @@ func (h *Hub) list(ctx context.Context, q Query) (Objects, []*ListError, []sourc
 	var listed []source
 	for n, s := range sources {
 		r := <-results[n]
+		if s.resource == fleetv1alpha1.Resource() && apierrors.IsNotFound(r.err) {
+			continue // a hub need not serve KnativeFleets
+		}
 		if r.err != nil {
 			failed = append(failed, &ListError{s.describe(), s.isOptional, h.explain("list "+s.describe(), r.err)})
 			continue
@@ -158,7 +164,7 @@ func (h *Hub) listSource(ctx context.Context, s source) ([]runtime.Object, error
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		if s.component == "" {
+		if s.metadataOnly {
 			return h.Metadata.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
 		}
 		return h.Dynamic.Resource(s.resource).Namespace(s.namespace).List(ctx, options)
@@ -174,7 +180,7 @@ func (h *Hub) listSource(ctx context.Context, s source) ([]runtime.Object, error
 
 // ListResource returns the objects of a resource, in pages; an empty namespace means all namespaces.
 func (h *Hub) ListResource(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, error) {
-	s := source{resource: resource, namespace: namespace, component: api.Serving} // the component keeps the whole objects in the list
+	s := source{resource: resource, namespace: namespace}
 	items, err := h.listSource(ctx, s)
 	if err != nil {
 		return nil, h.explain("list "+s.describe(), err)
@@ -208,6 +214,10 @@ func (o *Objects) add(s *source, object runtime.Object) {
 	case *metav1.PartialObjectMetadata:
 		o.Foundations = append(o.Foundations, object)
 	case *unstructured.Unstructured:
+		if s.resource == fleetv1alpha1.Resource() {
+			o.Fleets = append(o.Fleets, object)
+			return
+		}
 		if s.resource == s.component.Resource() {
 			o.Resources[s.component] = append(o.Resources[s.component], object)
 			return
@@ -224,8 +234,8 @@ func (h *Hub) SelectClusters(ctx context.Context, q Query, selector string) (set
 	out := sets.New[string]()
 	var failed []*ListError
 	for _, s := range []source{
-		{resource: schema.GroupVersion(clusterv1.GroupVersion).WithResource("managedclusters")},
-		{resource: clusterinventoryv1alpha1.GroupVersion.WithResource("clusterprofiles"), namespace: q.Namespace},
+		{resource: schema.GroupVersion(clusterv1.GroupVersion).WithResource("managedclusters"), metadataOnly: true},
+		{resource: clusterinventoryv1alpha1.GroupVersion.WithResource("clusterprofiles"), namespace: q.Namespace, metadataOnly: true},
 	} {
 		s.options.LabelSelector = selector
 		items, err := h.listSource(ctx, s)
@@ -256,6 +266,8 @@ func (h *Hub) explain(action string, err error) error {
 		next = "ask the hub's administrator for the permission, or name a namespace with --namespace"
 	case apierrors.IsNotFound(err):
 		next = "check with --kubeconfig and --context that the cluster is a hub with this add-on, and that the object exists"
+	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err):
+		next = "try again, and check the API server of the hub if the error stays"
 	case IsUnanswered(err):
 		next = "check with --kubeconfig and --context that the address is right and reachable from this machine"
 	}

@@ -32,6 +32,8 @@ type Installation struct {
 	// is to have.
 	Revision     string `json:"revision,omitempty"`
 	NextRevision string `json:"nextRevision,omitempty"`
+	// PendingChange describes a change of the resource that the manager has not made yet: the revision of a KnativeFleet, or a rollback.
+	PendingChange string `json:"pendingChange,omitempty"`
 	// Ready, Reason, Message and Since are those of the condition that decides.
 	Ready   metav1.ConditionStatus `json:"ready"`
 	Reason  string                 `json:"reason"`
@@ -86,6 +88,8 @@ func (i *Installation) describeProblem() string {
 	switch {
 	case i.Message != "":
 		out += ": " + i.Message
+	case i.Ready == metav1.ConditionTrue && i.PendingChange != "":
+		out = i.PendingChange
 	case i.Ready == metav1.ConditionTrue && i.NextRevision != "":
 		out = "the cluster runs revision " + cmp.Or(shortHash(i.Revision), "-") + ", and revision " + shortHash(i.NextRevision) + " is to follow"
 	}

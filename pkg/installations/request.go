@@ -131,9 +131,15 @@ func (h *Hub) clientFor(o Object) dynamic.ResourceInterface {
 	return client.Namespace(o.Namespace)
 }
 
-// checkRequest refuses a request about a removal when no removal waits.
+// checkRequest refuses a request about a removal when no removal waits, and a rollback that a KnativeFleet would undo.
 func (h *Hub) checkRequest(ctx context.Context, r Request, o *unstructured.Unstructured) error {
+	_, isAllowed := o.GetAnnotations()[api.RemovalAllowedAnnotation]
 	switch {
+	case r.Annotation == api.RollbackAnnotation && fleetOf(o) != "":
+		return fmt.Errorf("cannot roll back %s on %s: KnativeFleet %s writes its spec, and would write the same spec again; roll back the KnativeFleet: "+
+			"kubectl annotate knativefleet %s --namespace %s %s=%s", r.Object, h.Name, fleetOf(o), fleetOf(o), r.Object.Namespace, r.Annotation, r.Value)
+	case r.NeedsDeletion && r.Object.Kind == AddOnKind && isAllowed:
+		return fmt.Errorf("cannot annotate %s on %s: the removal has begun, and the annotation has no effect; `knative-addon status` has the reason", r.Object, h.Name)
 	case !r.NeedsDeletion:
 		return nil
 	case r.Object.Kind == AddOnKind && o.GetDeletionTimestamp() != nil:

@@ -84,6 +84,13 @@ func TestApply(t *testing.T) {
 	at := since()
 	held.DeletionTimestamp, held.Finalizers = &at, []string{api.FoundationFinalizer}
 	noted := serving("noted", paused)
+	child := serving("child", ofFleet)
+	allowed := addOn(t, "cluster3", fleet, "", "RemovalHeld True RemovalAllowed")
+	allowed.DeletionTimestamp, allowed.Finalizers = &at, []string{api.FoundationFinalizer}
+	allowed.Annotations = map[string]string{api.RemovalAllowedAnnotation: "1"}
+	rollBack := func(name string) Request {
+		return Request{Object: Object{api.Serving.Kind(), "team", name}, Annotation: api.RollbackAnnotation, Value: "3"}
+	}
 	resource := Object{api.Serving.Kind(), "team", "default"}
 	definition := Object{Kind: DefinitionKind, Name: api.Serving.AddOnName()}
 	pause := func(o Object) Request { return Request{Object: o, Annotation: api.PausedAnnotation, Value: "true"} }
@@ -106,13 +113,16 @@ func TestApply(t *testing.T) {
 		"a resume without a pause":               {Request{Object: resource, Annotation: api.PausedAnnotation}, DryRunNone, nil, false, 0, ""},
 		"an object that does not exist":          {pause(Object{api.Serving.Kind(), "team", "absent"}), DryRunNone, nil, false, 0, "cannot read KnativeServing team/absent"},
 		"a removal that is held":                 {confirm(Object{AddOnKind, "cluster2", "knative-serving"}), DryRunNone, nil, true, 1, ""},
+		"a removal that has begun":               {confirm(Object{AddOnKind, "cluster3", "knative-serving"}), DryRunNone, nil, false, 0, "the removal has begun"},
+		"a rollback":                             {rollBack("default"), DryRunNone, nil, true, 1, ""},
+		"a rollback of a child":                  {rollBack("child"), DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.RollbackAnnotation + "=3"},
 		"an add-on that is not being deleted":    {confirm(Object{AddOnKind, "cluster1", "knative-serving"}), DryRunNone, nil, false, 0, "is not being deleted"},
 		"all removals that are held":             {confirm(definition), DryRunNone, nil, true, 1, ""},
 		"all removals when no removal is held":   {confirm(definition), DryRunNone, held, false, 0, "MassRemoval"},
 		"all removals that are held, as a trial": {confirm(definition), DryRunClient, nil, true, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []runtime.Object{fleet.DeepCopy(), noted.DeepCopy(), newDefinition(), encodeAddOn(t, running)}
+			objects := []runtime.Object{fleet.DeepCopy(), noted.DeepCopy(), newDefinition(), encodeAddOn(t, running), encodeAddOn(t, allowed), child.DeepCopy()}
 			if tc.without == nil {
 				objects = append(objects, encodeAddOn(t, held))
 			}

@@ -76,6 +76,9 @@ func (h *Hub) ListWorks(ctx context.Context, cluster string) ([]workv1.ManifestW
 // works are the ManifestWorks of the cluster.
 func Tree(i *Installation, objects Objects, works []workv1.ManifestWork) Node {
 	root := Node{Text: fmt.Sprintf("%s %s (%s, version %s): %s", i.Cluster, i.Component, i.Mode, describeStep(i.Version, i.NextVersion), i.describeState())}
+	if i.PendingChange != "" {
+		root.Text += "; " + i.PendingChange
+	}
 	addOn := FindAddOn(i, objects)
 	resource := findResource(i, objects, addOn)
 	parent := &root
@@ -208,6 +211,9 @@ func describeWork(work *workv1.ManifestWork) Node {
 	}
 	out.Text += fmt.Sprintf(": Applied is %s, Available is %s, %d objects",
 		statusOf(work.Status.Conditions, workv1.WorkApplied), statusOf(work.Status.Conditions, workv1.WorkAvailable), len(work.Spec.Workload.Manifests))
+	if c := apimeta.FindStatusCondition(work.Status.Conditions, workv1.WorkApplied); c != nil && c.ObservedGeneration != work.Generation {
+		out.Text += fmt.Sprintf("; the work agent has not reported on generation %d yet", work.Generation)
+	}
 	for _, m := range work.Status.ResourceStatus.Manifests {
 		object := cleanText(Object{m.ResourceMeta.Kind, m.ResourceMeta.Namespace, m.ResourceMeta.Name}.String())
 		for _, state := range []struct{ condition, text string }{{workv1.ManifestApplied, "not applied"}, {workv1.ManifestAvailable, "not available"}} {

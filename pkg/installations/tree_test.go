@@ -34,6 +34,8 @@ func TestTree(t *testing.T) {
 	fleet := serving("default", withConditions("Ready Unknown Delivering", "InstallSucceeded Unknown Delivering the present spec does not run yet on: cluster1"))
 	gate := newWork("knative-serving-gate", api.FoundationLabel, nil, "Applied True A", "Available False A")
 	gate.Labels[addonv1beta1.AddonLabelKey] = "knative-serving"
+	unreported := newWork("addon-knative-serving-deploy-0", addonv1beta1.AddonLabelKey, nil, "Applied True A", "Available True A")
+	unreported.Generation = 2
 	works := []workv1.ManifestWork{
 		newWork("knative-serving-foundation", api.FoundationLabel, nil, "Applied True A", "Available True A"),
 		gate,
@@ -71,6 +73,21 @@ cluster1 knative-serving (ManifestWork, version -): Ready is False, ` + addonv1b
       └─ ManifestWork addon-knative-serving-deploy-0: Applied is False, Available is False, 3 objects
          ├─ ConfigMap knative-serving/two: not applied: exceeded quota: few
          └─ ConfigMap knative-serving/three: not available: 0 of 1 replicas
+`,
+		},
+		"a work agent that does not report": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, "0123456789", resolved, delivered, available))
+				return o
+			},
+			[]workv1.ManifestWork{unreported},
+			`
+cluster1 knative-serving (ManifestWork, version -): Ready is Unknown, Delivering
+└─ KnativeServing team/default
+   ├─ InstallSucceeded is Unknown, Delivering: the present spec does not run yet on: cluster1
+   └─ ManagedClusterAddOn cluster1/knative-serving
+      └─ ManifestWork addon-knative-serving-deploy-0: Applied is True, Available is True, 3 objects; the work agent has not reported on generation 2 yet
 `,
 		},
 		"a cluster without a work agent": {

@@ -20,7 +20,8 @@ import (
 type Goal string
 
 const (
-	// GoalReady is reached when every selected installation is ready and runs its latest revision.
+	// GoalReady is reached when every selected installation is ready and runs its latest revision, and its resource has the revision
+	// of its KnativeFleet.
 	GoalReady Goal = "ready"
 	// GoalRemoved is reached when no installation is selected any more.
 	GoalRemoved Goal = "removed"
@@ -54,7 +55,7 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 	for _, i := range selected {
 		text := fmt.Sprintf("%s %s (%s)", i.Cluster, i.Component, i.describeOwner())
 		switch {
-		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.NextRevision == "":
+		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.NextRevision == "" && i.PendingChange == "":
 			out.Reached = append(out.Reached, text)
 		case isFinal(&i, goal):
 			out.Failed = append(out.Failed, text+": "+i.describeProblem())
@@ -112,8 +113,9 @@ func (e *FailedError) Error() string {
 // TimeoutError is the end of a wait whose goal was not reached in time.
 type TimeoutError struct {
 	Progress Progress
-	// cause has the errors of watches that have not recovered.
+	// cause is the end of the context, with stale, the errors of watches that have not recovered.
 	cause error
+	stale []error
 }
 
 func (e *TimeoutError) Error() string {
@@ -121,7 +123,11 @@ func (e *TimeoutError) Error() string {
 	if len(waiting) == 0 {
 		return "timed out before the hub has sent all objects: " + e.cause.Error()
 	}
-	return "timed out; not reached:\n  " + strings.Join(waiting, "\n  ")
+	out := "timed out; not reached:\n  " + strings.Join(waiting, "\n  ")
+	if len(e.stale) > 0 {
+		out += "\nthis state may be old: " + errors.Join(e.stale...).Error()
+	}
+	return out
 }
 
 func (e *TimeoutError) Unwrap() error { return e.cause }
@@ -150,7 +156,7 @@ func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return last, err
 	}
-	return last, &TimeoutError{Progress: last, cause: err}
+	return last, &TimeoutError{Progress: last, cause: err, stale: w.listFailures()}
 }
 
 // failureJudge decides when a failure has lasted long enough.

@@ -22,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 func TestAssess(t *testing.T) {
@@ -34,27 +35,42 @@ func TestAssess(t *testing.T) {
 	outdated := addOn(t, "cluster1", fleet, "0123456789", resolved, delivered, available)
 	outdated.Status.ConfigReferences[0].DesiredConfig.SpecHash = "0123456789"
 	waves.AddOns = append(waves.AddOns, outdated)
+	child := func(observed int64, revision string) Objects {
+		o := edge(withConditions(ready, applied), ofFleet, withAnnotation(api.FleetRevisionAnnotation, "0123456789"))
+		o.Fleets = append(o.Fleets, knativeFleet(observed, revision))
+		return o
+	}
+	const ofWeb = "team/edge knative-serving (KnativeServing team/edge-7 of KnativeFleet web)"
+	rollback := withAnnotation(api.RollbackAnnotation, "3")
+	awaitsRollback := "annotation " + api.RollbackAnnotation + ` asks for revision "3": Event RolledBack or RollbackRefused is to follow`
+	rolledBack := servings(serving("default", rollback))
+	rolledBack.AddOns = append(rolledBack.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
 	for name, tc := range map[string]struct {
 		objects Objects
 		names   []string
 		goal    Goal
 		want    Progress
 	}{
-		"ready":                 {edge(withConditions(ready, applied)), []string{"edge"}, GoalReady, Progress{Reached: []string{object}}},
-		"nothing to wait for":   {Objects{}, nil, GoalReady, Progress{Waiting: []string{"no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef"}}},
-		"of a KnativeFleet":     {edge(withConditions("Ready False InvalidSpec no such field"), ofFleet), nil, GoalReady, Progress{Failed: []string{"team/edge knative-serving (KnativeServing team/edge-7 of KnativeFleet web): InvalidSpec: no such field"}}},
-		"of another owner":      {edge(withConditions(ready, applied), ofDeployment), nil, GoalReady, Progress{Reached: []string{object}}},
-		"an unknown cluster":    {edge(withConditions(ready, applied)), []string{"other"}, GoalReady, Progress{Waiting: []string{"other: no installation has this cluster, ClusterProfile or resource"}}},
-		"an unreachable one":    {edge(withConditions("Ready False RemoteClusterStale no answer")), nil, GoalReady, Progress{Waiting: []string{object + ": RemoteClusterStale: no answer"}}},
-		"an edit just now":      {edge(withConditions(ready, applied), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
-		"an invalid spec":       {edge(withConditions("Ready False InvalidSpec no such field")), nil, GoalReady, Progress{Failed: []string{object + ": InvalidSpec: no such field"}}},
-		"a corrected spec":      {edge(withConditions("Ready False InvalidSpec no such field"), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
-		"the wave is not here":  {waves, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): the cluster runs revision 01234567, and revision " + hashOf(t, fleet)[:8] + " is to follow"}}},
-		"removed":               {Objects{}, []string{"edge"}, GoalRemoved, Progress{}},
-		"being removed":         {edge(deleted, withConditions("Ready Unknown Removing waiting for pods")), nil, GoalRemoved, Progress{Waiting: []string{object + ": Removing: waiting for pods"}}},
-		"not being removed":     {edge(withConditions(ready, applied)), nil, GoalRemoved, Progress{Waiting: []string{object + ": the object is not being deleted"}}},
-		"a replaced cluster":    {edge(deleted, withConditions("Ready False ClusterReplaced another UID")), nil, GoalRemoved, Progress{Failed: []string{object + ": ClusterReplaced: another UID"}}},
-		"paused, and not ready": {edge(paused, withConditions("Ready Unknown Delivering paused by")), nil, GoalReady, Progress{Waiting: []string{object + ": Delivering: paused by; paused"}}},
+		"ready":                                  {edge(withConditions(ready, applied)), []string{"edge"}, GoalReady, Progress{Reached: []string{object}}},
+		"nothing to wait for":                    {Objects{}, nil, GoalReady, Progress{Waiting: []string{"no installation: the hub has neither a ManagedClusterAddOn of Knative nor a resource with spec.clusterProfileRef"}}},
+		"of a KnativeFleet":                      {edge(withConditions("Ready False InvalidSpec no such field"), ofFleet), nil, GoalReady, Progress{Failed: []string{"team/edge knative-serving (KnativeServing team/edge-7 of KnativeFleet web): InvalidSpec: no such field"}}},
+		"of another owner":                       {edge(withConditions(ready, applied), ofDeployment), nil, GoalReady, Progress{Reached: []string{object}}},
+		"an unknown cluster":                     {edge(withConditions(ready, applied)), []string{"other"}, GoalReady, Progress{Waiting: []string{"other: no installation has this cluster, ClusterProfile or resource"}}},
+		"an unreachable one":                     {edge(withConditions("Ready False RemoteClusterStale no answer")), nil, GoalReady, Progress{Waiting: []string{object + ": RemoteClusterStale: no answer"}}},
+		"an edit just now":                       {edge(withConditions(ready, applied), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
+		"an invalid spec":                        {edge(withConditions("Ready False InvalidSpec no such field")), nil, GoalReady, Progress{Failed: []string{object + ": InvalidSpec: no such field"}}},
+		"a corrected spec":                       {edge(withConditions("Ready False InvalidSpec no such field"), withGeneration(2)), nil, GoalReady, Progress{Waiting: []string{object + ": NotReported: the manager has not reported on generation 2 yet"}}},
+		"the wave is not here":                   {waves, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): the cluster runs revision 01234567, and revision " + hashOf(t, fleet)[:8] + " is to follow"}}},
+		"a KnativeFleet has rolled out":          {child(1, "0123456789"), nil, GoalReady, Progress{Reached: []string{ofWeb}}},
+		"the wave of a KnativeFleet is not here": {child(1, "abcdefabcdef"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the resource does not have revision abcdefab of KnativeFleet web yet"}}},
+		"an edit of a KnativeFleet just now":     {child(0, "0123456789"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the manager has not reported on generation 1 of KnativeFleet web yet"}}},
+		"a rollback just now":                    {edge(withConditions(ready, applied), rollback), nil, GoalReady, Progress{Waiting: []string{object + ": " + awaitsRollback}}},
+		"a rollback of a fleet configuration":    {rolledBack, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): " + awaitsRollback}}},
+		"removed":                                {Objects{}, []string{"edge"}, GoalRemoved, Progress{}},
+		"being removed":                          {edge(deleted, withConditions("Ready Unknown Removing waiting for pods")), nil, GoalRemoved, Progress{Waiting: []string{object + ": Removing: waiting for pods"}}},
+		"not being removed":                      {edge(withConditions(ready, applied)), nil, GoalRemoved, Progress{Waiting: []string{object + ": the object is not being deleted"}}},
+		"a replaced cluster":                     {edge(deleted, withConditions("Ready False ClusterReplaced another UID")), nil, GoalRemoved, Progress{Failed: []string{object + ": ClusterReplaced: another UID"}}},
+		"paused, and not ready":                  {edge(paused, withConditions("Ready Unknown Delivering paused by")), nil, GoalReady, Progress{Waiting: []string{object + ": Delivering: paused by; paused"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Assess(Compose(tc.objects), &Filter{Names: tc.names}, tc.goal)
@@ -103,6 +119,7 @@ func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clien
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}:    "ManagedClusterAddOnList",
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "clustermanagementaddons"}: "ClusterManagementAddOnList",
 	}
+	kinds[fleetv1alpha1.Resource()] = "KnativeFleetList"
 	for _, component := range api.Components() {
 		kinds[component.Resource()] = component.Kind() + "List"
 	}
@@ -213,6 +230,19 @@ func TestAwaitTimeout(t *testing.T) {
 	var timeout *TimeoutError
 	if err := <-end; !errors.As(err, &timeout) || !strings.Contains(err.Error(), "InvalidSpec: no such field") {
 		t.Errorf("the wait ended with %v, want a TimeoutError", err)
+	}
+}
+
+// TestTimeoutNamesStaleWatches holds that a timeout tells of watches without answers: the state that it reports may be old.
+func TestTimeoutNamesStaleWatches(t *testing.T) {
+	err := &TimeoutError{
+		Progress: Progress{Waiting: []string{"cluster1 knative-serving"}}, cause: context.DeadlineExceeded,
+		stale: []error{errors.New("cannot watch knativeservings on the hub")},
+	}
+	for _, want := range []string{"cluster1 knative-serving", "this state may be old: cannot watch knativeservings on the hub"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error %q lacks %q", err, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +40,7 @@ func (h *Hub) Watch(ctx context.Context, q Query) (*Watcher, []*ListError) {
 		tweak := func(o *metav1.ListOptions) {
 			o.LabelSelector, o.FieldSelector = s.options.LabelSelector, s.options.FieldSelector
 		}
-		if s.component == "" {
+		if s.metadataOnly {
 			w.informers = append(w.informers, metadatainformer.NewFilteredMetadataInformer(h.Metadata, s.resource, s.namespace, 0, cache.Indexers{}, tweak).Informer())
 			continue
 		}
@@ -118,16 +119,22 @@ func (w *Watcher) noteFailure(name string, err error) {
 
 // explainEnd returns the cause of the end, and the errors of watches that have not recovered.
 func (w *Watcher) explainEnd(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	errs := slices.DeleteFunc(w.listFailures(), func(err error) bool { return errors.Is(cause, err) })
+	return errors.Join(slices.Insert(errs, 0, cause)...)
+}
+
+// listFailures returns the errors of watches that have not recovered, in the order of the lists.
+func (w *Watcher) listFailures() []error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cause := context.Cause(ctx)
-	errs := []error{cause}
+	var out []error
 	for _, s := range w.sources {
-		if err := w.failures[s.describe()]; err != nil && !errors.Is(cause, err) {
-			errs = append(errs, err)
+		if err := w.failures[s.describe()]; err != nil {
+			out = append(out, err)
 		}
 	}
-	return errors.Join(errs...)
+	return out
 }
 
 // readObjects returns the objects of the caches.

@@ -62,7 +62,11 @@ func (c *Comparer) Compare(
 	}
 	all := f.listCandidates(installations.Compose(objects), objects)
 	unused = f.listUnused(all, objects)
-	all = selectCandidates(append(all, f.listNew(objects)...), filter)
+	all = append(all, f.listNew(objects)...)
+	if unknown := listUnknown(all, objects, filter); len(unknown) > 0 {
+		return nil, nil, fmt.Errorf("cannot find installations for %q on %s: `knative-addon status` lists all installations", unknown, c.Hub.Name)
+	}
+	all = selectCandidates(all, filter)
 	facts, err := c.readFacts(ctx, f, all)
 	if err != nil {
 		return nil, nil, err
@@ -90,6 +94,16 @@ func (c *Comparer) compareCandidates(ctx context.Context, all []candidate, facts
 	return append(groups, compared...), nil
 }
 
+// listUnknown returns the names of the filter that belong neither to an installation of the hub nor to a new installation of the file.
+func listUnknown(all []candidate, objects installations.Objects, filter *installations.Filter) []string {
+	known := installations.Compose(objects)
+	for _, c := range all {
+		known = append(known, c.installation)
+	}
+	_, unknown := filter.Select(known)
+	return unknown
+}
+
 func selectCandidates(all []candidate, filter *installations.Filter) []candidate {
 	var out []candidate
 	for _, c := range all {
@@ -100,7 +114,8 @@ func selectCandidates(all []candidate, filter *installations.Filter) []candidate
 	return out
 }
 
-// listUnused names the objects of the file that configure no installation and start none.
+// listUnused names the objects of the file that configure no installation and start none, and the templates of KnativeFleets without a
+// child.
 func (f *File) listUnused(used []candidate, objects installations.Objects) []string {
 	isUsed := map[string]bool{}
 	for _, c := range used {
@@ -122,6 +137,7 @@ func (f *File) listUnused(used []candidate, objects installations.Objects) []str
 	for name := range f.deployments {
 		add(deploymentKind, name)
 	}
+	out = append(out, f.childless...)
 	slices.Sort(out)
 	return out
 }

@@ -253,9 +253,9 @@ func TestCompareCost(t *testing.T) {
 	if len(groups) != 1 || len(groups[0].Clusters) != 500 {
 		t.Fatalf("groups are %s", describeGroups(groups))
 	}
-	// The five lists of package installations, and the ManifestWorks of one cluster.
-	if len(f.requests) != 6 {
-		t.Errorf("the comparison needed %d requests, want 6:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
+	// The six lists of package installations, and the ManifestWorks of one cluster.
+	if len(f.requests) != 7 {
+		t.Errorf("the comparison needed %d requests, want 7:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
 	}
 }
 
@@ -286,6 +286,22 @@ func TestCompareManagedClusters(t *testing.T) {
 	t.Run("a version that cannot be reached in one step", func(t *testing.T) {
 		groups, _ := f.compare(t, strings.ReplaceAll(withDomain("old"), `"1.23"`, `"1.20"`))
 		expectGroups(t, groups, "c1,c2 ManifestWork: problem\n")
+	})
+	t.Run("a KnativeFleet without children", func(t *testing.T) {
+		groups, unused := f.compare(t, "kind: KnativeFleet\nmetadata: {name: new, namespace: team}\nspec: {selector: {}, serving: {spec: {}}}")
+		if len(groups) != 0 || len(unused) != 1 || !strings.Contains(unused[0], "the knative-serving template of KnativeFleet team/new yet") {
+			t.Errorf("groups are %s, unused are %q", describeGroups(groups), unused)
+		}
+	})
+	t.Run("an unknown cluster", func(t *testing.T) {
+		comparer, objects := f.newComparer(t)
+		read, err := ReadFile([]byte(withDomain("new")), "team")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = comparer.Compare(t.Context(), read, objects, &installations.Filter{Names: []string{"c3"}}); err == nil || !strings.Contains(err.Error(), `"c3"`) {
+			t.Errorf("the error is %v, want an error about c3", err)
+		}
 	})
 	t.Run("an unused resource", func(t *testing.T) {
 		groups, unused := f.compare(t, strings.ReplaceAll(withDomain("old"), "name: default", "name: other"))

@@ -38,6 +38,8 @@ type File struct {
 	resources   map[resourceKey]*unstructured.Unstructured
 	deployments map[types.NamespacedName]*addon.Deployment
 	fleets      []*fleetv1alpha1.KnativeFleet
+	// childless describes the templates of KnativeFleets without a child on the hub.
+	childless []string
 }
 
 // ReadFile decodes a stream of YAML or JSON with KnativeServings, KnativeEventings, KnativeFleets and AddOnDeploymentConfigs.
@@ -102,24 +104,41 @@ func (f *File) add(u *unstructured.Unstructured) error {
 	return err
 }
 
-// addChildren adds the children of the KnativeFleets, as the hub has them, with the templates of the file.
+// addChildren adds the children of the KnativeFleets, as the hub has them, with the templates of the file, and notes the templates without a
+// child.
 func (f *File) addChildren(objects installations.Objects) error {
 	for _, fleet := range f.fleets {
 		for component, template := range map[api.Component]*fleetv1alpha1.Template{api.Serving: fleet.Spec.Serving, api.Eventing: fleet.Spec.Eventing} {
 			if template == nil {
 				continue
 			}
-			for _, child := range objects.Resources[component] {
-				if child.GetNamespace() != fleet.Namespace || child.GetLabels()[api.FleetLabel] != fleet.Name {
-					continue
-				}
-				changed, err := applyTemplate(child, template)
-				if err != nil {
-					return fmt.Errorf("cannot read the template of %s of KnativeFleet \"%s/%s\": %w", component.Kind(), fleet.Namespace, fleet.Name, err)
-				}
-				f.resources[resourceKey{component, client.ObjectKeyFromObject(child)}] = changed
+			if err := f.addChildrenOf(fleet, component, template, objects.Resources[component]); err != nil {
+				return fmt.Errorf("cannot read the template of %s of KnativeFleet \"%s/%s\": %w", component.Kind(), fleet.Namespace, fleet.Name, err)
 			}
 		}
+	}
+	return nil
+}
+
+// addChildrenOf adds the children that have one template of a KnativeFleet.
+func (f *File) addChildrenOf(
+	fleet *fleetv1alpha1.KnativeFleet, component api.Component, template *fleetv1alpha1.Template, resources []*unstructured.Unstructured,
+) error {
+	hasChild := false
+	for _, child := range resources {
+		if child.GetNamespace() != fleet.Namespace || child.GetLabels()[api.FleetLabel] != fleet.Name {
+			continue
+		}
+		changed, err := applyTemplate(child, template)
+		if err != nil {
+			return err
+		}
+		f.resources[resourceKey{component, client.ObjectKeyFromObject(child)}] = changed
+		hasChild = true
+	}
+	if !hasChild {
+		f.childless = append(f.childless, fmt.Sprintf(
+			"the %s template of KnativeFleet %s/%s yet: the installations that the KnativeFleet begins are not compared", component, fleet.Namespace, fleet.Name))
 	}
 	return nil
 }

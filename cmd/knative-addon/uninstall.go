@@ -61,16 +61,17 @@ func refuseUninstall(blockers []string) error {
 		listed = append(listed[:len(listed):len(listed)], fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("cannot uninstall: without the manager the removal of these objects never ends:\n  %s\n"+
-		"To remove Knative from the clusters, delete the KnativeServings and KnativeEventings with spec.clusterProfileRef, set the installStrategy of the "+
+		"To remove Knative from the clusters, delete the KnativeFleets and then the KnativeServings and KnativeEventings with spec.clusterProfileRef, set the installStrategy of the "+
 		"ClusterManagementAddOns to Manual, run `clusteradm addon disable`, and uninstall when `kubectl get managedclusteraddons -A` shows no "+
-		"add-on of Knative. To leave Knative on the clusters, run `helm uninstall --no-hooks`, and then `knative-addon release`",
+		"add-on of Knative. To leave Knative on the clusters, run `helm uninstall --no-hooks`, and then `knative-addon release`. "+
+		"To keep the release, run `helm rollback` with the release and its last revision, because Helm upgrades no release whose uninstall was refused",
 		strings.Join(listed, "\n  "))
 }
 
 // releaseFlags are the flags of `knative-addon release`.
 type releaseFlags struct {
-	kubeconfig, namespace string
-	dryRun, confirmed     bool
+	kubeconfig        string
+	dryRun, confirmed bool
 }
 
 func newReleaseCommand() *cobra.Command {
@@ -91,7 +92,6 @@ func newReleaseCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means KUBECONFIG, or ~/.kube/config")
-	flags.StringVar(&f.namespace, "addon-namespace", "knative-addon", "namespace of the add-on, whose Lease tells whether a manager runs")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the steps, and change nothing")
 	flags.BoolVar(&f.confirmed, "yes", false, "confirm the steps")
 	return cmd
@@ -100,6 +100,10 @@ func newReleaseCommand() *cobra.Command {
 func (f *releaseFlags) runRelease(ctx context.Context, out io.Writer, clients hub.Clients) error {
 	steps, err := uninstall.PlanRelease(ctx, clients)
 	if err != nil {
+		return err
+	}
+	if len(steps) == 0 {
+		_, err := fmt.Fprintln(out, "there is nothing to release: no object has a finalizer of this add-on, and each ManifestWork that is left waits for its work agent or is being deleted")
 		return err
 	}
 	if f.dryRun || !f.confirmed {
@@ -113,7 +117,7 @@ func (f *releaseFlags) runRelease(ctx context.Context, out io.Writer, clients hu
 		}
 		return errors.New("nothing was changed: confirm with --yes")
 	}
-	leader, err := uninstall.FindLeader(ctx, clients.Kube, f.namespace, time.Now())
+	leader, err := uninstall.FindLeader(ctx, clients.Kube, time.Now())
 	if err != nil {
 		return err
 	}

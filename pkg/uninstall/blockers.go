@@ -44,9 +44,12 @@ func ListBlockers(ctx context.Context, addOns addonclient.Interface, configs dyn
 	return out, err
 }
 
-// listAddOns returns the ManagedClusterAddOns with a name of this add-on.
+// listAddOns returns the ManagedClusterAddOns with a name of this add-on; none when the hub does not serve the kind.
 func listAddOns(ctx context.Context, client addonclient.Interface) ([]addonv1beta1.ManagedClusterAddOn, error) {
 	list, err := client.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
 	}
@@ -62,10 +65,14 @@ type heldConfig struct {
 	config    *unstructured.Unstructured
 }
 
+// listHeldConfigs returns the resources with a finalizer of this add-on, of the kinds that the hub serves.
 func listHeldConfigs(ctx context.Context, client dynamic.Interface) ([]heldConfig, error) {
 	var out []heldConfig
 	for _, c := range api.Components() {
 		list, err := client.Resource(c.Resource()).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list %ss: %w", c.Kind(), err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -204,12 +205,18 @@ func restoreWorkloads(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	return manifestwork.RestoreWithoutWebhooks(w)
 }
 
-// FindLeader returns the name of the manager that holds a Lease of this add-on, and "" without a live manager. A live manager would
-// undo a release.
-func FindLeader(ctx context.Context, kube kubernetes.Interface, namespace string, now time.Time) (string, error) {
+// FindLeader returns the name of the manager that holds a Lease of this add-on in any namespace, and "" without a live manager. A live
+// manager would undo a release.
+func FindLeader(ctx context.Context, kube kubernetes.Interface, now time.Time) (string, error) {
 	for _, name := range []string{ManagerLease, "knative-addon-local"} {
-		if holder, err := FindHolder(ctx, kube, types.NamespacedName{Namespace: namespace, Name: name}, now); err != nil || holder != "" {
-			return holder, err
+		leases, err := kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			return "", fmt.Errorf("cannot list the Leases with name %q: %w", name, err)
+		}
+		for i := range leases.Items {
+			if lease := &leases.Items[i]; lease.Name == name && holderOf(lease, now) != "" {
+				return lease.Namespace + "/" + holderOf(lease, now), nil
+			}
 		}
 	}
 	return "", nil
@@ -227,10 +234,15 @@ func FindHolder(ctx context.Context, kube kubernetes.Interface, name types.Names
 	if err != nil {
 		return "", fmt.Errorf("cannot read Lease %q: %w", name, err)
 	}
+	return holderOf(lease, now), nil
+}
+
+// holderOf returns the name of the live holder of a Lease, and "" without a live holder.
+func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
 		!now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
-		return "", nil
+		return ""
 	}
-	return *s.HolderIdentity, nil
+	return *s.HolderIdentity
 }

@@ -173,11 +173,11 @@ func TestStepOnDeletedObject(t *testing.T) {
 	}
 }
 
-// TestFindLeader compares Leases with the manager that runs.
+// TestFindLeader compares Leases of any namespace with the manager that runs.
 func TestFindLeader(t *testing.T) {
 	now := time.Unix(1000, 0)
 	lease := func(holder string, renewed time.Time) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-addon", Name: "knative-addon"}, Spec: coordinationv1.LeaseSpec{
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "knative-addon"}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(renewed)), LeaseDurationSeconds: ptr.To[int32](15),
 		}}
 	}
@@ -185,7 +185,7 @@ func TestFindLeader(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  string
 	}{
-		"a manager renews its Lease":       {lease("pod", now.Add(-2*time.Second)), "pod"},
+		"a manager renews its Lease":       {lease("pod", now.Add(-2*time.Second)), "platform/pod"},
 		"a manager has crashed":            {lease("pod", now.Add(-time.Minute)), ""},
 		"a manager has given its Lease up": {lease("", now), ""},
 		"no manager has ever run":          {nil, ""},
@@ -195,7 +195,7 @@ func TestFindLeader(t *testing.T) {
 			if c.lease != nil {
 				kube = kubefake.NewClientset(c.lease)
 			}
-			if got, err := FindLeader(t.Context(), kube, "knative-addon", now); err != nil || got != c.want {
+			if got, err := FindLeader(t.Context(), kube, now); err != nil || got != c.want {
 				t.Errorf("leader is %q, error %v", got, err)
 			}
 		})

@@ -30,7 +30,8 @@ type Book struct {
 // reasonsPage is the page with the tables of reasons.
 const reasonsPage = "conditions.md"
 
-// passagePages lists the pages that Explain quotes, in the order of the quotations.
+// passagePages lists the pages that Explain quotes, in the order of the quotations. Of reasonsPage, Explain quotes the passages outside of
+// tables, too.
 func passagePages() []string {
 	return []string{"troubleshooting.md", "rollouts.md", "fleets.md", "commands.md"}
 }
@@ -91,9 +92,10 @@ func (b *Book) Explain(name string) ([]Reason, []Passage) {
 	}
 	mention := regexp.MustCompile("(?i)`" + regexp.QuoteMeta(name) + "`")
 	var passages []Passage
-	for _, page := range passagePages() {
+	for _, page := range append(passagePages(), reasonsPage) {
 		for _, p := range splitPassages(b.pages[page]) {
-			if mention.MatchString(p.Text) {
+			isRow := page == reasonsPage && strings.HasPrefix(p.Text, "|")
+			if !isRow && mention.MatchString(p.Text) {
 				passages = append(passages, Passage{page, p.Section, plainText(p.Text)})
 			}
 		}

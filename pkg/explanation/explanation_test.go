@@ -108,6 +108,7 @@ func TestPassages(t *testing.T) {
 		"rollbackrefused":           {"rollouts.md", "Rolling back", "lists the revisions"},
 		"ManagedClusterUnavailable": {"troubleshooting.md", "A resource is not Ready", "A cluster is unreachable (#a-cluster-is-unreachable)"},
 		"NotReported":               {"commands.md", "status", "has not reported on the last change"},
+		"TimedOut":                  {"conditions.md", "KnativeFleets", "progressDeadline"},
 	} {
 		_, passages := book.Explain(name)
 		if !slices.ContainsFunc(passages, func(p Passage) bool {

@@ -250,10 +250,13 @@ resources:
 {{- end }}
 {{- end }}
 
-{{/* The variables of the proxy. The API server of the hub is never behind the proxy. */}}
+{{/* The variables of the proxy. The API server of the hub is never behind the proxy, also when extraEnv names the proxy. */}}
 {{- define "knative-addon.proxyVariables" -}}
+{{- $extra := list }}
+{{- range .Values.extraEnv }}
+{{- $extra = append $extra .name }}
+{{- end }}
 {{- with .Values.proxy }}
-{{- if or .httpProxy .httpsProxy }}
 {{- with .httpProxy }}
 - name: HTTP_PROXY
   value: {{ . | quote }}
@@ -262,6 +265,8 @@ resources:
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
+{{- $proxied := or .httpProxy .httpsProxy (has "HTTP_PROXY" $extra) (has "HTTPS_PROXY" $extra) }}
+{{- if and $proxied (not (has "NO_PROXY" $extra)) }}
 - name: NO_PROXY
   value: {{ without (list "$(KUBERNETES_SERVICE_HOST)" .noProxy) "" | join "," | quote }}
 {{- end }}

@@ -231,11 +231,13 @@ extraVolumeMounts:
 - {name: authorities, mountPath: /etc/ssl/certs, readOnly: true}
 `
 	plain, pod := renderPod(t, "{}"), renderPod(t, values)
-	expectEqual(t, "variables", append(plain.Containers[0].Env, corev1.EnvVar{
-		Name: "HTTPS_PROXY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "proxy"}, Key: "url",
-		}},
-	}), pod.Containers[0].Env)
+	proxy := corev1.EnvVar{Name: "HTTPS_PROXY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "proxy"}, Key: "url",
+	}}}
+	expectEqual(t, "variables", append(plain.Containers[0].Env, corev1.EnvVar{Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST)"}, proxy), pod.Containers[0].Env)
+	own := renderPod(t, `extraEnv: [{name: HTTPS_PROXY, value: "http://proxy"}, {name: NO_PROXY, value: ".svc"}]`)
+	expectEqual(t, "variables with NO_PROXY", append(plain.Containers[0].Env,
+		corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://proxy"}, corev1.EnvVar{Name: "NO_PROXY", Value: ".svc"}), own.Containers[0].Env)
 	expectEqual(t, "mounts", append(plain.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "authorities", MountPath: "/etc/ssl/certs", ReadOnly: true}), pod.Containers[0].VolumeMounts)
 	expectEqual(t, "volumes", append(plain.Volumes, corev1.Volume{Name: "authorities", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "authorities"}},

@@ -93,6 +93,9 @@ func (i *Installation) describeProblem() string {
 	case i.Ready == metav1.ConditionTrue && i.NextRevision != "":
 		out = "the cluster runs revision " + cmp.Or(shortHash(i.Revision), "-") + ", and revision " + shortHash(i.NextRevision) + " is to follow"
 	}
+	if i.Ready != metav1.ConditionTrue && i.PendingChange != "" {
+		out += "; " + i.PendingChange
+	}
 	if i.Paused {
 		out += "; paused"
 	}

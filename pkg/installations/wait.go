@@ -77,9 +77,9 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 	return out
 }
 
-// isFinal reports whether the reason of an installation lasts until a user acts.
+// isFinal reports whether the reason of an installation lasts until a user acts. A pending change may end the reason.
 func isFinal(i *Installation, goal Goal) bool {
-	if i.Ready == metav1.ConditionTrue {
+	if i.Ready == metav1.ConditionTrue || i.PendingChange != "" {
 		return false
 	}
 	return slices.Contains(FinalReasons(), i.Reason) || goal == GoalRemoved && i.Deleting && slices.Contains(FinalRemovalReasons(), i.Reason)

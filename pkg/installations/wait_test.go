@@ -65,6 +65,7 @@ func TestAssess(t *testing.T) {
 		"the wave of a KnativeFleet is not here": {child(1, "abcdefabcdef"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the resource does not have revision abcdefab of KnativeFleet web yet"}}},
 		"an edit of a KnativeFleet just now":     {child(0, "0123456789"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the manager has not reported on generation 1 of KnativeFleet web yet"}}},
 		"a rollback just now":                    {edge(withConditions(ready, applied), rollback), nil, GoalReady, Progress{Waiting: []string{object + ": " + awaitsRollback}}},
+		"a rollback of an invalid spec":          {edge(withConditions("Ready False InvalidSpec no such field"), rollback), nil, GoalReady, Progress{Waiting: []string{object + ": InvalidSpec: no such field; " + awaitsRollback}}},
 		"a rollback of a fleet configuration":    {rolledBack, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): " + awaitsRollback}}},
 		"removed":                                {Objects{}, []string{"edge"}, GoalRemoved, Progress{}},
 		"being removed":                          {edge(deleted, withConditions("Ready Unknown Removing waiting for pods")), nil, GoalRemoved, Progress{Waiting: []string{object + ": Removing: waiting for pods"}}},

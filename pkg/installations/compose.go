@@ -157,8 +157,7 @@ func (c *composer) isGateOpen(addOn *addonv1beta1.ManagedClusterAddOn, key resou
 	if gate == nil || addOn.DeletionTimestamp != nil {
 		return true
 	}
-	work := &workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}
-	return !manifestwork.IsClosed(work) && manifestwork.ConfigsOf(work)[manifestwork.ConfigKey(key.component, key.name)] == specHash
+	return manifestwork.IsOpenFor(&workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}, key.component, key.name, specHash)
 }
 
 // describePendingChange describes the change of a resource that the manager has not made yet; empty without a change.

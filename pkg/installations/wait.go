@@ -20,8 +20,8 @@ import (
 type Goal string
 
 const (
-	// GoalReady is reached when every selected installation is ready and runs its latest revision, and its resource has the revision
-	// of its KnativeFleet.
+	// GoalReady is reached when every selected installation is ready and runs the latest revision. No change of the resource is pending
+	// then, such as a revision of a KnativeFleet.
 	GoalReady Goal = "ready"
 	// GoalRemoved is reached when no installation is selected any more.
 	GoalRemoved Goal = "removed"
@@ -113,8 +113,9 @@ func (e *FailedError) Error() string {
 // TimeoutError is the end of a wait whose goal was not reached in time.
 type TimeoutError struct {
 	Progress Progress
-	// cause is the end of the context, with stale, the errors of watches that have not recovered.
+	// cause is the error of the context, joined with the errors in stale.
 	cause error
+	// stale has the errors of watches that have not recovered.
 	stale []error
 }
 

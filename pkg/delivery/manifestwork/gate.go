@@ -63,6 +63,11 @@ func OpenGate(gate *workv1.ManifestWork, b *render.Bundle) {
 // IsClosed reports whether OCM waits for the gate.
 func IsClosed(gate *workv1.ManifestWork) bool { return gate.Labels[addonv1beta1.AddonLabelKey] != "" }
 
+// IsOpenFor reports whether the gate is open for a spec of a resource: the cluster has the spec.
+func IsOpenFor(gate *workv1.ManifestWork, c api.Component, resource types.NamespacedName, specHash string) bool {
+	return !IsClosed(gate) && ConfigsOf(gate)[ConfigKey(c, resource)] == specHash
+}
+
 // HasGateReference reports whether a closed gate refers to the ConfigMap that never exists, and an open gate to the ConfigMap that
 // always exists, in the install namespace. Open gates of earlier managers refer to the former.
 func HasGateReference(gate *workv1.ManifestWork, b *render.Bundle) bool {

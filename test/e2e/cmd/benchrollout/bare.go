@@ -65,9 +65,8 @@ func bareSets() [3]bareSet {
 	}
 }
 
-// bare writes works of its own, which the manager and OCM's add-on manager do not look at and the agents answer as they
-// answer others. It sends what addon-framework sends, a merge patch, with the manager's limits, for several clusters at a
-// time.
+// bare writes works that belong to no add-on: the manager and OCM's add-on manager ignore these works, and the played agents apply the works
+// like others. bare sends merge patches, as addon-framework does, for several clusters at a time, with the manager's limits of requests.
 type bare struct {
 	*fleet
 

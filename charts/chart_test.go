@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -340,7 +341,7 @@ func TestReleasesAreMounted(t *testing.T) {
 // that a release without pods has no test.
 func TestInstallCheckIsHook(t *testing.T) {
 	const name = "knative-addon-install-check"
-	kinds := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Pod"}
+	kinds := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "NetworkPolicy", "Pod"}
 	objects, err := renderChart(t, "image: {repository: example.com/knative-addon, tag: v1}")
 	if err != nil {
 		t.Fatal(err)
@@ -363,6 +364,34 @@ func TestInstallCheckIsHook(t *testing.T) {
 	for _, kind := range kinds {
 		if objects[kind+"/"+name] != nil {
 			t.Errorf("a release without pods has %s %s", kind, name)
+		}
+	}
+}
+
+// TestChecksReachTheHub holds that the pods of `helm test` and `helm uninstall` may connect to the ports that the manager may connect to,
+// and that no pod may connect to the checks.
+func TestChecksReachTheHub(t *testing.T) {
+	egress := renderObject[networkingv1.NetworkPolicy](t, "{}", "NetworkPolicy/knative-addon-manager").Spec.Egress
+	labels := map[string]map[string]string{
+		"knative-addon-install-check":   renderObject[corev1.Pod](t, "{}", "Pod/knative-addon-install-check").Labels,
+		"knative-addon-uninstall-check": renderObject[batchv1.Job](t, "{}", "Job/knative-addon-uninstall-check").Spec.Template.Labels,
+	}
+	for name, podLabels := range labels {
+		policy := renderObject[networkingv1.NetworkPolicy](t, "{}", "NetworkPolicy/"+name)
+		expectEqual(t, name, networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: podLabels}, Egress: egress,
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		}, policy.Spec)
+	}
+	for _, values := range []string{"replicaCount: 0", "networkPolicy: {enabled: false}"} {
+		objects, err := renderChart(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range labels {
+			if objects["NetworkPolicy/"+name] != nil {
+				t.Errorf("%s: the release has NetworkPolicy %s", values, name)
+			}
 		}
 	}
 }
@@ -438,6 +467,12 @@ func TestRefusedValues(t *testing.T) {
 		"a misspelled verification":           {`rendering: {verification: service}`, "verification"},
 		"a rollout of renderings by groups":   {`rendering: {rolloutStrategy: {type: ProgressivePerGroup}}`, "rolloutStrategy"},
 		"a misspelled rollout of renderings":  {`rendering: {rolloutStrategy: {progressive: {maxFailure: 1}}}`, "maxFailure"},
+		"all renderings, but some at a time":  {`rendering: {rolloutStrategy: {type: All, all: {maxConcurrency: 1}}}`, "all"},
+		"all clusters, but some at a time":    {`serving: {installStrategy: {rolloutStrategy: {type: All, all: {maxConcurrency: 1}}}}`, "all"},
+		"all clusters, and groups first":      {`serving: {installStrategy: {rolloutStrategy: {type: All, all: {mandatoryDecisionGroups: []}}}}`, "all"},
+		"whole groups, but some at a time":    {`serving: {installStrategy: {rolloutStrategy: {progressivePerGroup: {maxConcurrency: 1}}}}`, "progressivePerGroup"},
+		"a network without an address":        {`rendering: {remoteManifestsAllowedNetworks: [intranet/8]}`, "remoteManifestsAllowedNetworks"},
+		"a server with a path":                {`multicluster: {inventories: [{namespace: a, providers: [x], servers: [api.example.com/8]}]}`, "servers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := renderChart(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {

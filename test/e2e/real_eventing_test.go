@@ -87,22 +87,30 @@ func (r *realStory) enableEventing(t *testing.T) {
 	}
 }
 
-// deliverEvents waits until Eventing is Available, and checks that events arrive.
-func (r *realStory) deliverEvents(t *testing.T) {
+// applyEventKinds waits until Eventing is Available, and applies the objects of the user.
+func (r *realStory) applyEventKinds(t *testing.T) {
 	available(t, r.Fleet, []api.Component{api.Eventing}, r.on.Cluster)
-	r.on.deliverEvents(t)
+	r.on.applyEventKinds(t)
 }
+
+// applyEventKinds applies the pod that receives events and the objects of eventKinds. The following steps do not wait for their conditions.
+func (s spoke) applyEventKinds(t *testing.T) {
+	t.Helper()
+	for _, manifest := range []string{sinkManifest, eventManifest} {
+		eventually(t, "the cluster accepts the objects of the user", time.Minute, func(ctx context.Context) error {
+			return s.Apply(ctx, []byte(manifest))
+		})
+	}
+}
+
+// deliverEvents checks that events arrive.
+func (r *realStory) deliverEvents(t *testing.T) { r.on.deliverEvents(t) }
 
 // deliverEvents counts the events that reach a pod: every event that the story sends to a broker, none of another type through the broker,
 // and the events of a PingSource.
 func (s spoke) deliverEvents(t *testing.T) {
 	t.Helper()
 	start := time.Now()
-	for _, manifest := range []string{sinkManifest, eventManifest} {
-		eventually(t, "the cluster accepts the objects of the user", time.Minute, func(ctx context.Context) error {
-			return s.Apply(ctx, []byte(manifest))
-		})
-	}
 	broker := s.awaitEventKinds(t)
 	t.Logf("broker, Trigger and PingSource were Ready after %s", time.Since(start).Round(100*time.Millisecond))
 

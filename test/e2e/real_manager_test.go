@@ -64,6 +64,7 @@ func TestRealManager(t *testing.T) {
 		{"a Service of a user answers after a direct installation", m.installServing},
 		{"the installation of Eventing begins", m.applyEventing},
 		{"an edit arrives after the deletion of the leader, and restarts no pod", m.editWithoutLeader},
+		{"a user applies a broker and a PingSource", m.applyEventKinds},
 		{"image volumes bring the plugin into the pods", m.addPlugin("ImageVolume")},
 		{"events reach a pod through a broker and from a PingSource", m.deliverEvents},
 		{"a removal leaves no pod, and no object for which a pod waits", m.removeBoth},
@@ -182,7 +183,7 @@ func (m managerPods) awaitOtherLeader(t *testing.T, former string) {
 	})
 }
 
-// addPlugin upgrades the chart with an access provider, whose plugin comes into the pods by the delivery. The following step needs a
+// addPlugin upgrades the chart with an access provider, whose plugin comes into the pods by the delivery. A following step needs a
 // credential of the plugin: the pods are new.
 func (m managerPods) addPlugin(delivery string) func(t *testing.T) {
 	return func(t *testing.T) {
@@ -239,12 +240,18 @@ func (m managerPods) editWithoutLeader(t *testing.T) {
 	m.awaitManagers(t)
 }
 
-// applyEventing creates a KnativeEventing for the cluster. Two other managers take the installation over in the following steps.
+// applyEventing creates a KnativeEventing for the cluster. Another manager takes the installation over in the following step.
 func (m managerPods) applyEventing(t *testing.T) {
 	m.apply(t, api.Eventing, m.on.Name, map[string]any{"version": "1.23"})
 }
 
-// deliverEvents waits until the KnativeEventing is Ready, and checks that events arrive.
+// applyEventKinds waits until the KnativeEventing is Ready, and applies the objects of the user.
+func (m managerPods) applyEventKinds(t *testing.T) {
+	m.ready(t, api.Eventing, m.on.Name)
+	m.on.applyEventKinds(t)
+}
+
+// deliverEvents waits until the new managers have reported the KnativeEventing, and checks that events arrive.
 func (m managerPods) deliverEvents(t *testing.T) {
 	m.ready(t, api.Eventing, m.on.Name)
 	m.on.deliverEvents(t)

@@ -59,6 +59,7 @@ func TestRealNode(t *testing.T) {
 		{"the installation of Eventing begins", r.enableEventing},
 		{"a Service scales to zero and back", r.scaleToZero},
 		{"an edit of the configuration restarts no pod", r.editConfiguration},
+		{"a user applies a broker and a PingSource", r.applyEventKinds},
 		{"no request fails during an upgrade", r.upgrade},
 		{"no request fails when the only activator pod is deleted", r.deleteActivator(1)},
 		{"events reach a pod through a broker and from a PingSource", r.deliverEvents},

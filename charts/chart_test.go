@@ -239,10 +239,25 @@ extraVolumeMounts:
 	own := renderPod(t, `extraEnv: [{name: HTTPS_PROXY, value: "http://proxy"}, {name: NO_PROXY, value: ".svc"}]`)
 	expectEqual(t, "variables with NO_PROXY", append(plain.Containers[0].Env,
 		corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://proxy"}, corev1.EnvVar{Name: "NO_PROXY", Value: ".svc"}), own.Containers[0].Env)
+	lower := renderPod(t, `extraEnv: [{name: https_proxy, value: "http://proxy"}]`)
+	expectEqual(t, "variables with a proxy in lower case", append(plain.Containers[0].Env,
+		corev1.EnvVar{Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST)"}, corev1.EnvVar{Name: "https_proxy", Value: "http://proxy"}), lower.Containers[0].Env)
+	lower = renderPod(t, `extraEnv: [{name: HTTPS_PROXY, value: "http://proxy"}, {name: no_proxy, value: ".svc"}]`)
+	expectEqual(t, "variables with no_proxy", append(plain.Containers[0].Env,
+		corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://proxy"}, corev1.EnvVar{Name: "no_proxy", Value: ".svc"}), lower.Containers[0].Env)
 	expectEqual(t, "mounts", append(plain.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "authorities", MountPath: "/etc/ssl/certs", ReadOnly: true}), pod.Containers[0].VolumeMounts)
 	expectEqual(t, "volumes", append(plain.Volumes, corev1.Volume{Name: "authorities", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "authorities"}},
 	}}), pod.Volumes)
+}
+
+// TestMaxRemovalOfManyClusters holds that a large number keeps its digits: Helm reads numbers as floating point.
+func TestMaxRemovalOfManyClusters(t *testing.T) {
+	for values, want := range map[string]string{"{}": "--max-removal=10%", "maxRemoval: 0": "--max-removal=0", "maxRemoval: 1000000": "--max-removal=1000000"} {
+		if args := renderPod(t, values).Containers[0].Args; !slices.Contains(args, want) {
+			t.Errorf("%s: the arguments are %q, want %s", values, args, want)
+		}
+	}
 }
 
 func TestManagerUsesProxy(t *testing.T) {

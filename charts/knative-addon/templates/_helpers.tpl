@@ -254,7 +254,7 @@ resources:
 {{- define "knative-addon.proxyVariables" -}}
 {{- $extra := list }}
 {{- range .Values.extraEnv }}
-{{- $extra = append $extra .name }}
+{{- $extra = append $extra (upper .name) }}
 {{- end }}
 {{- with .Values.proxy }}
 {{- with .httpProxy }}

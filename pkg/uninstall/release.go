@@ -108,6 +108,9 @@ func planChildren(ctx context.Context, configs dynamic.Interface, fleet *unstruc
 	var steps []Step
 	for _, c := range api.Components() {
 		list, err := configs.Resource(c.Resource()).Namespace(fleet.GetNamespace()).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the %ss of namespace %q: %w", c.Kind(), fleet.GetNamespace(), err)
 		}
@@ -148,23 +151,23 @@ func removeFinalizers(o client.Object) {
 	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), isOurs))
 }
 
+// planWorks returns the steps for all works of the add-ons; none when the hub does not serve ManifestWorks.
 func planWorks(ctx context.Context, clients hub.Clients) ([]Step, error) {
 	var steps []Step
 	for _, c := range api.Components() {
-		list, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			LabelSelector: addonv1beta1.AddonLabelKey + "=" + c.AddOnName(),
-		})
-		if err != nil {
-			return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
-		}
-		foundations, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			LabelSelector: api.FoundationLabel + "=" + string(c) + ",!" + addonv1beta1.AddonLabelKey,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
-		}
-		for _, w := range append(list.Items, foundations.Items...) {
-			steps = append(steps, planWork(clients, c, &w)...)
+		for _, selector := range []string{
+			addonv1beta1.AddonLabelKey + "=" + c.AddOnName(), api.FoundationLabel + "=" + string(c) + ",!" + addonv1beta1.AddonLabelKey,
+		} {
+			list, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
+			if apierrors.IsNotFound(err) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
+			}
+			for _, w := range list.Items {
+				steps = append(steps, planWork(clients, c, &w)...)
+			}
 		}
 	}
 	return steps, nil

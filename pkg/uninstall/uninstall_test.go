@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -132,6 +134,23 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"delete ManifestWork cluster1/addon-knative-serving-deploy-0"}, runRelease(t, clients)); diff != "" {
+		t.Errorf("the steps differ (-want +got):\n%s", diff)
+	}
+}
+
+// TestReleaseWithoutOCM holds that the resources are released also on a hub that has lost the kinds of OCM.
+func TestReleaseWithoutOCM(t *testing.T) {
+	clients := newHub()
+	notServed := func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(a.GetResource().GroupResource(), "")
+	}
+	clients.Works.(*workfake.Clientset).PrependReactor("list", "*", notServed)
+	clients.AddOns.(*addonfake.Clientset).PrependReactor("list", "*", notServed)
+	want := []string{
+		"remove the finalizer of KnativeServing team/edge", "remove the finalizer of KnativeEventing team/pull",
+		"remove the KnativeFleet from the owners of KnativeEventing team/child", "remove the finalizer of KnativeFleet team/web",
+	}
+	if diff := cmp.Diff(want, runRelease(t, clients)); diff != "" {
 		t.Errorf("the steps differ (-want +got):\n%s", diff)
 	}
 }

@@ -160,9 +160,20 @@ func listCandidates(candidates []removalCandidate) string {
 	return message.QuotedList(names)
 }
 
-// dropOldRemovals returns the removals within the window. A time that is further ahead than the window comes from a wrong clock.
+// dropOldRemovals returns the removals within the window. A time that is further ahead than the window comes from a manager with another
+// clock: its removals count as removals of now, for one window and not without end.
 func dropOldRemovals(removed []fleetv1alpha1.Removals, now time.Time) []fleetv1alpha1.Removals {
-	return slices.DeleteFunc(slices.Clone(removed), func(r fleetv1alpha1.Removals) bool { return now.Sub(r.Minute.Time).Abs() >= removalWindow })
+	var out []fleetv1alpha1.Removals
+	for _, r := range removed {
+		switch age := now.Sub(r.Minute.Time); {
+		case age >= removalWindow:
+		case -age >= removalWindow:
+			out = recordRemovals(out, int(r.Count), now)
+		default:
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // recordRemovals adds removals of this minute.

@@ -108,8 +108,13 @@ func TestRemovalsOfAnHourCount(t *testing.T) {
 	if kept := dropOldRemovals(removed, start.Add(removalWindow)); len(kept) != 1 || kept[0].Count != 1 {
 		t.Errorf("after an hour the removals are %v", kept)
 	}
-	if kept := dropOldRemovals(removed, start.Add(-2*removalWindow)); len(kept) > 0 {
-		t.Errorf("by a clock that was set back the removals are %v", kept)
+	back := start.Add(-2 * removalWindow)
+	kept := dropOldRemovals(removed, back)
+	if len(kept) != 1 || kept[0].Count != 6 || !kept[0].Minute.Time.Equal(back) {
+		t.Errorf("by a clock that was set back the removals are %v, want 6 of now", kept)
+	}
+	if kept = dropOldRemovals(kept, back.Add(removalWindow)); len(kept) > 0 {
+		t.Errorf("an hour later the removals are %v", kept)
 	}
 }
 

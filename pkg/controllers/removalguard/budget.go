@@ -56,9 +56,11 @@ type removalTimes map[string]time.Time
 
 func removalID(uid types.UID) string { return string(uid[:min(len(uid), 8)]) }
 
-// parseRemovals parses "minute:id.id,minute:id" and skips malformed entries and entries older than the window.
-func parseRemovals(text string, now time.Time) removalTimes {
-	out := removalTimes{}
+// parseRemovals parses "minute:id.id,minute:id" and skips malformed entries and entries older than the window. An entry that is further
+// ahead than the window comes from a manager with another clock, and counts as a removal of now. isAhead reports such an entry, whose time
+// has to be corrected: the entry would count without end.
+func parseRemovals(text string, now time.Time) (out removalTimes, isAhead bool) {
+	out = removalTimes{}
 	for entry := range strings.SplitSeq(text, ",") {
 		minute, ids, ok := strings.Cut(entry, ":")
 		n, err := strconv.ParseInt(minute, 10, 64)
@@ -66,8 +68,11 @@ func parseRemovals(text string, now time.Time) removalTimes {
 			continue
 		}
 		at := time.Unix(n*60, 0)
-		if now.Sub(at).Abs() >= window { // a clock that is ahead must not keep an entry without end
+		switch age := now.Sub(at); {
+		case age >= window:
 			continue
+		case -age >= window:
+			at, isAhead = now, true
 		}
 		for id := range strings.SplitSeq(ids, ".") {
 			if id != "" {
@@ -75,7 +80,7 @@ func parseRemovals(text string, now time.Time) removalTimes {
 			}
 		}
 	}
-	return out
+	return out, isAhead
 }
 
 func (l removalTimes) String() string {

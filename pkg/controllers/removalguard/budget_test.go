@@ -44,11 +44,16 @@ func TestRemovalTimes(t *testing.T) {
 		t.Errorf("written as %q, want %q", got, want)
 	}
 	want := removalTimes{"a": now, "c": now, "b": now.Add(-59 * time.Minute)}
-	ahead := removalTimes{"ahead": now.Add(2 * time.Hour)}.String()
-	for _, text := range []string{written.String(), written.String() + "," + ahead, written.String() + ",x:y,5999,,:z, 6000:q"} {
-		if diff := cmp.Diff(want, parseRemovals(text, now)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
+	for _, text := range []string{written.String(), written.String() + ",x:y,5999,,:z, 6000:q"} {
+		got, isAhead := parseRemovals(text, now)
+		if diff := cmp.Diff(want, got); diff != "" || isAhead {
+			t.Errorf("%q (-want +got), ahead %t:\n%s", text, isAhead, diff)
 		}
+	}
+	want["ahead"] = now
+	got, isAhead := parseRemovals(written.String()+","+removalTimes{"ahead": now.Add(2 * time.Hour)}.String(), now)
+	if diff := cmp.Diff(want, got); diff != "" || !isAhead {
+		t.Errorf("with the time of another clock (-want +got), ahead %t:\n%s", isAhead, diff)
 	}
 }
 

@@ -131,7 +131,8 @@ func (r *Reconciler) determineDecisions(s *scope) error {
 
 // applyBudget decides on the add-ons whose removals are counted.
 func (r *Reconciler) applyBudget(s *scope) error {
-	b := budget{removed: s.recentRemovals(), maxRemoval: r.MaxRemoval, now: s.now, confirming: s.confirming}
+	removed, _ := s.recentRemovals()
+	b := budget{removed: removed, maxRemoval: r.MaxRemoval, now: s.now, confirming: s.confirming}
 	byID := map[string]*pendingRemoval{}
 	for _, p := range s.pending {
 		switch {
@@ -178,9 +179,10 @@ func (r *Reconciler) applyBudget(s *scope) error {
 	return nil
 }
 
-func (s *scope) recentRemovals() removalTimes {
+// recentRemovals returns the removals that the ClusterManagementAddOn records, as parseRemovals does.
+func (s *scope) recentRemovals() (removals removalTimes, isAhead bool) {
 	if s.definition == nil {
-		return removalTimes{}
+		return removalTimes{}, false
 	}
 	return parseRemovals(s.definition.Annotations[api.RemovalsAnnotation], s.now)
 }

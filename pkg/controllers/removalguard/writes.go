@@ -52,16 +52,16 @@ func (r *Reconciler) applyDecisions(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// recordRemovals records the removals that the budget allowed, before the first removal begins.
+// recordRemovals records the removals that the budget allowed, before the first removal begins, and corrects times that are ahead.
 func (r *Reconciler) recordRemovals(ctx context.Context, s *scope) error {
-	removals := s.recentRemovals()
+	removals, isAhead := s.recentRemovals()
 	before := len(removals)
 	for _, p := range s.pending {
 		if _, known := removals[removalID(p.UID)]; p.decision.counted && !known {
 			removals[removalID(p.UID)] = s.now
 		}
 	}
-	if len(removals) == before || s.definition == nil {
+	if len(removals) == before && !isAhead || s.definition == nil {
 		return nil
 	}
 	return r.patchDefinition(ctx, s, func(d *addonv1beta1.ClusterManagementAddOn) {

@@ -41,7 +41,7 @@ type Direct struct {
 // withoutAgent holds the common parts of direct deliveries of both components.
 type withoutAgent struct {
 	hub      *knative.HubIdentity
-	clusters *knative.HubAndRemote
+	clusters *knative.Remote
 	sessions *access.Sessions
 	bundles  *addon.ConfigBundles
 	requests knative.RequestSources
@@ -74,14 +74,13 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	watchOptions := clustercache.Options{PollInterval: options.Direct.PollInterval, Log: s.mgr.GetLogger().WithName("direct")}
 	watchOptions.Limit = clustercache.NewWatchLimit(options.Direct.WatchedClusters)
 	w.sessions = access.NewSessions(file, options.Direct.Access)
-	remote := &knative.Remote{
+	w.clusters = &knative.Remote{
 		Finder: s.finder, Sessions: w.sessions, Hub: hub, Clock: clock.RealClock{},
 		Requests: w.requests, WatchOptions: watchOptions,
 	}
-	w.clusters = &knative.HubAndRemote{Hub: knative.NoLocalInstalls{}, Remote: remote}
 	return w, errors.Join(s.mgr.Add(file), s.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
-		remote.Close()
+		w.clusters.Close()
 		return nil
 	})))
 }

@@ -12,7 +12,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/status"
-	"open-cluster-management.io/knative-addon/pkg/target"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
@@ -111,44 +110,3 @@ type UnreachableError struct {
 
 // Error implements error.
 func (e *UnreachableError) Error() string { return e.Finding.Reason + ": " + e.Finding.Message }
-
-// HubAndRemote chooses between the hub and the clusters of ClusterProfiles by the reference of a resource.
-type HubAndRemote struct {
-	Hub    Clusters
-	Remote Clusters
-}
-
-var _ Clusters = (*HubAndRemote)(nil)
-
-func (h *HubAndRemote) clustersFor(config *unstructured.Unstructured) Clusters {
-	if _, refers := target.ReferenceOf(config); refers {
-		return h.Remote
-	}
-	return h.Hub
-}
-
-// InstallsDirectly implements Clusters.
-func (h *HubAndRemote) InstallsDirectly(config *unstructured.Unstructured) bool {
-	return h.clustersFor(config).InstallsDirectly(config)
-}
-
-// DisplayName implements Clusters.
-func (h *HubAndRemote) DisplayName(config *unstructured.Unstructured) string {
-	return h.clustersFor(config).DisplayName(config)
-}
-
-// InstallNamespace implements Clusters.
-func (h *HubAndRemote) InstallNamespace(config *unstructured.Unstructured) string {
-	return h.clustersFor(config).InstallNamespace(config)
-}
-
-// FindCluster implements Clusters.
-func (h *HubAndRemote) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
-	return h.clustersFor(config).FindCluster(ctx, config)
-}
-
-// Forget implements Clusters.
-func (h *HubAndRemote) Forget(c api.Component, name types.NamespacedName) {
-	h.Hub.Forget(c, name)
-	h.Remote.Forget(c, name)
-}

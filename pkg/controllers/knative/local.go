@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net/http"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
-	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/target"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
@@ -110,32 +108,3 @@ func (l *Local) FindCluster(ctx context.Context, config *unstructured.Unstructur
 func (l *Local) Forget(c api.Component, name types.NamespacedName) {
 	l.users.removeUser(resourceID{c, name})
 }
-
-// NoLocalInstalls is the hub for a manager that does not install on the hub. A resource that was installed on the hub before
-// keeps its finalizer, and the removal waits for a manager that may write to the hub.
-type NoLocalInstalls struct{}
-
-var _ Clusters = NoLocalInstalls{}
-
-// InstallsDirectly implements Clusters.
-func (NoLocalInstalls) InstallsDirectly(*unstructured.Unstructured) bool { return false }
-
-// DisplayName implements Clusters.
-func (NoLocalInstalls) DisplayName(*unstructured.Unstructured) string { return hubDisplayName }
-
-// InstallNamespace implements Clusters.
-func (NoLocalInstalls) InstallNamespace(config *unstructured.Unstructured) string {
-	return requestedNamespace(componentOf(config), config)
-}
-
-// FindCluster implements Clusters.
-func (NoLocalInstalls) FindCluster(_ context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
-	return nil, &UnreachableError{Finding: status.Finding{
-		Status: metav1.ConditionFalse, Reason: api.ReasonLocalInstallsDisabled, Message: fmt.Sprintf(
-			"%s was installed on the hub for this resource; the hub installs and removes only resources of namespace %q, and only with localInstalls of chart knative-addon",
-			componentOf(config), componentOf(config).InstallNamespace()),
-	}}
-}
-
-// Forget implements Clusters.
-func (NoLocalInstalls) Forget(api.Component, types.NamespacedName) {}

@@ -90,10 +90,11 @@ func TestLocalNamespace(t *testing.T) {
 
 // TestNoLocalInstalls holds that a manager without rights on the hub says what a removal waits for.
 func TestNoLocalInstalls(t *testing.T) {
-	if (NoLocalInstalls{}).InstallsDirectly(localServing()) {
-		t.Error("it serves the hub")
+	r := &Remote{}
+	if r.InstallsDirectly(localServing()) {
+		t.Error("the manager installs on the hub")
 	}
-	_, err := NoLocalInstalls{}.FindCluster(t.Context(), localServing())
+	_, err := r.FindCluster(t.Context(), localServing())
 	unreachable := (*UnreachableError)(nil)
 	if !errors.As(err, &unreachable) || unreachable.Finding.Reason != api.ReasonLocalInstallsDisabled {
 		t.Errorf("the error is %v", err)

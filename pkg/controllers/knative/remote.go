@@ -60,7 +60,10 @@ func (r *Remote) InstallsDirectly(config *unstructured.Unstructured) bool {
 
 // DisplayName implements Clusters.
 func (r *Remote) DisplayName(config *unstructured.Unstructured) string {
-	ref, _ := target.ReferenceOf(config)
+	ref, refers := target.ReferenceOf(config)
+	if !refers {
+		return hubDisplayName
+	}
 	return fmt.Sprintf("the cluster of ClusterProfile %q", ref)
 }
 
@@ -69,8 +72,17 @@ func (r *Remote) InstallNamespace(config *unstructured.Unstructured) string {
 	return requestedNamespace(componentOf(config), config)
 }
 
-// FindCluster implements Clusters.
+// FindCluster implements Clusters. A resource without a reference was installed on the hub before: such a resource keeps its finalizer, and the
+// removal waits for a manager that may write to the hub.
 func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
+	if _, refers := target.ReferenceOf(config); !refers {
+		c := componentOf(config)
+		return nil, &UnreachableError{Finding: status.Finding{
+			Status: metav1.ConditionFalse, Reason: api.ReasonLocalInstallsDisabled, Message: fmt.Sprintf(
+				"%s was installed on the hub for this resource; the hub installs and removes only resources of namespace %q, and only with localInstalls of chart knative-addon",
+				c, c.InstallNamespace()),
+		}}
+	}
 	profile, err := r.findProfile(config)
 	if err != nil {
 		return nil, err

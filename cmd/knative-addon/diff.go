@@ -103,11 +103,13 @@ func (c *diffCommand) runDiff(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	s, err := c.parse(cmd, names)
+	selected := c.selectionFlags
+	selected.namespace = "" // ManagedClusterAddOns are in the namespaces of the clusters
+	s, err := selected.parse(cmd, names)
 	if err != nil {
 		return err
 	}
-	s.query.Namespace = "" // ManagedClusterAddOns are in the namespaces of the clusters
+	s.query.WithoutFleets = true
 	objects, failed := s.hub.List(cmd.Context(), s.query)
 	if len(failed) > 0 {
 		return failed[0]

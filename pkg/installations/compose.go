@@ -131,7 +131,7 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 		out.NextRevision = ""
 	}
 	if known {
-		out.PendingChange = c.describePendingChange(config.config)
+		out.PendingChange, out.isChangeRefused = c.describePendingChange(config.config)
 	}
 	isOwn := known && hasReference(config.config)
 	if isOwn {
@@ -160,23 +160,56 @@ func (c *composer) isGateOpen(addOn *addonv1beta1.ManagedClusterAddOn, key resou
 	return manifestwork.IsOpenFor(&workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}, key.component, key.name, specHash)
 }
 
-// describePendingChange describes the change of a resource that the manager has not made yet; empty without a change.
-func (c *composer) describePendingChange(config *unstructured.Unstructured) string {
+// describePendingChange describes the change of a resource that the manager has not made yet; empty without a change. isRefused reports
+// that the manager does not make the change unless a user acts.
+func (c *composer) describePendingChange(config *unstructured.Unstructured) (change string, isRefused bool) {
+	if config.GetDeletionTimestamp() != nil {
+		return "", false
+	}
 	if to, isRequested := config.GetAnnotations()[api.RollbackAnnotation]; isRequested {
-		return fmt.Sprintf("annotation %s asks for revision %q: Event RolledBack or RollbackRefused is to follow", api.RollbackAnnotation, cleanText(to))
+		return describePendingRollback("", to), false
 	}
 	fleet := c.fleets[types.NamespacedName{Namespace: config.GetNamespace(), Name: fleetOf(config)}]
-	if fleet == nil || config.GetDeletionTimestamp() != nil {
-		return ""
+	if fleet == nil {
+		return "", false
+	}
+	return describePendingRevision(fleet, config.GetAnnotations()[api.FleetRevisionAnnotation])
+}
+
+func describePendingRollback(of, to string) string {
+	return fmt.Sprintf("annotation %s%s asks for revision %q: Event RolledBack or RollbackRefused is to follow, and a refused annotation stays until a user "+
+		"changes or removes the annotation", api.RollbackAnnotation, of, cleanText(to))
+}
+
+// describePendingRevision describes why a KnativeFleet does not have its templates on the cluster of a child with a revision; empty when the
+// child has the revision of the KnativeFleet.
+func describePendingRevision(fleet *unstructured.Unstructured, revision string) (change string, isRefused bool) {
+	name := "KnativeFleet " + cleanText(fleet.GetName())
+	if to, isRequested := fleet.GetAnnotations()[api.RollbackAnnotation]; isRequested {
+		return describePendingRollback(" of "+name, to), false
 	}
 	if !isReported(fleet) {
-		return fmt.Sprintf("the manager has not reported on generation %d of KnativeFleet %s yet", fleet.GetGeneration(), cleanText(fleet.GetName()))
+		return fmt.Sprintf("the manager has not reported on generation %d of %s yet", fleet.GetGeneration(), name), false
 	}
-	target, _, _ := unstructured.NestedString(fleet.Object, "status", "rollout", "revision")
-	if target == "" || target == config.GetAnnotations()[api.FleetRevisionAnnotation] {
-		return ""
+	rolledOut := findCondition(fleet, fleetv1alpha1.RolledOut)
+	cause := message.OneLine(rolledOut.Message, maxMessage)
+	switch rolledOut.Reason {
+	case fleetv1alpha1.ReasonInvalidSpec:
+		return fmt.Sprintf("the manager cannot use %s: %s", name, cause), true
+	case fleetv1alpha1.ReasonPlacementNotFound, fleetv1alpha1.ReasonKindNotServed, fleetv1alpha1.ReasonKindUnavailable:
+		return fmt.Sprintf("the manager cannot select the clusters of %s: %s", name, cause), false
 	}
-	return fmt.Sprintf("the resource does not have revision %s of KnativeFleet %s yet", cleanText(shortHash(target)), cleanText(fleet.GetName()))
+	next, _, _ := unstructured.NestedString(fleet.Object, "status", "rollout", "revision")
+	held, _, _ := unstructured.NestedInt64(fleet.Object, "status", "rollout", "held")
+	isHeld := held > 0 && rolledOut.Status == metav1.ConditionTrue // a child whose cluster is no longer selected gets no revision
+	if next == "" || next == revision || isHeld {
+		return "", false
+	}
+	change = fmt.Sprintf("the resource does not have revision %s of %s yet", cleanText(shortHash(next)), name)
+	if cause != "" {
+		change += ": " + cause
+	}
+	return change, false
 }
 
 // addVersions sets the versions that the foundation of the add-on records.
@@ -209,8 +242,8 @@ func (c *composer) composeResource(key resourceKey, r resource) Installation {
 		Cluster: cmp.Or(profileOf(r.config), hubCluster), Component: key.component, Mode: modeOf(r.config),
 		Version: versionOf(r.config), Paused: revision.Paused(r.config.GetAnnotations()), Deleting: r.config.GetDeletionTimestamp() != nil,
 		Object: objectOf(key.component, r.config), Fleet: fleetOf(r.config), ClusterProfile: profileOf(r.config), NextRevision: r.hash,
-		PendingChange: c.describePendingChange(r.config),
 	}
+	out.PendingChange, out.isChangeRefused = c.describePendingChange(r.config)
 	if out.Mode == api.ModeManifestWork {
 		ref, _ := target.ReferenceOf(r.config)
 		out.Cluster = ref.Name // OCM names ClusterProfiles like their clusters

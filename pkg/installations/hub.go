@@ -65,6 +65,8 @@ type Query struct {
 	// Namespace restricts the lists; empty means all namespaces.
 	Namespace  string
 	Components []api.Component
+	// WithoutFleets leaves out the KnativeFleets, whose list needs a permission of its own.
+	WithoutFleets bool
 }
 
 // source is one list of the hub.
@@ -99,7 +101,10 @@ func (q *Query) sources() []source {
 			options: metav1.ListOptions{FieldSelector: "metadata.name=" + component.AddOnName()},
 		})
 	}
-	return append(out, source{resource: fleetv1alpha1.Resource(), namespace: q.Namespace, isOptional: true}, source{
+	if !q.WithoutFleets {
+		out = append(out, source{resource: fleetv1alpha1.Resource(), namespace: q.Namespace, isOptional: true})
+	}
+	return append(out, source{
 		resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
 		options: metav1.ListOptions{LabelSelector: api.FoundationLabel}, isOptional: true, metadataOnly: true,
 	})

@@ -34,6 +34,8 @@ type Installation struct {
 	NextRevision string `json:"nextRevision,omitempty"`
 	// PendingChange describes a change of the resource that the manager has not made yet: the revision of a KnativeFleet, or a rollback.
 	PendingChange string `json:"pendingChange,omitempty"`
+	// isChangeRefused reports that the manager does not make the pending change unless a user acts.
+	isChangeRefused bool
 	// Ready, Reason, Message and Since are those of the condition that decides.
 	Ready   metav1.ConditionStatus `json:"ready"`
 	Reason  string                 `json:"reason"`
@@ -85,15 +87,15 @@ func (i *Installation) describeOwner() string {
 // describeProblem returns reason and message of an installation that is not ready, or the wait for a revision.
 func (i *Installation) describeProblem() string {
 	out := i.Reason
-	switch {
-	case i.Message != "":
+	if i.Message != "" {
 		out += ": " + i.Message
-	case i.Ready == metav1.ConditionTrue && i.PendingChange != "":
-		out = i.PendingChange
-	case i.Ready == metav1.ConditionTrue && i.NextRevision != "":
-		out = "the cluster runs revision " + cmp.Or(shortHash(i.Revision), "-") + ", and revision " + shortHash(i.NextRevision) + " is to follow"
 	}
-	if i.Ready != metav1.ConditionTrue && i.PendingChange != "" {
+	switch isReady := i.Ready == metav1.ConditionTrue; {
+	case isReady && i.PendingChange != "":
+		out = i.PendingChange
+	case isReady && i.NextRevision != "":
+		out = "the cluster runs revision " + cmp.Or(shortHash(i.Revision), "-") + ", and revision " + shortHash(i.NextRevision) + " is to follow"
+	case i.PendingChange != "":
 		out += "; " + i.PendingChange
 	}
 	if i.Paused {

@@ -18,6 +18,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 // fieldManager is the field manager of every write of a request.
@@ -131,13 +132,21 @@ func (h *Hub) clientFor(o Object) dynamic.ResourceInterface {
 	return client.Namespace(o.Namespace)
 }
 
-// checkRequest refuses a request about a removal when no removal waits, and a rollback that a KnativeFleet would undo.
+// checkRequest refuses a request about a removal when no removal waits, and a request that a KnativeFleet would undo.
 func (h *Hub) checkRequest(ctx context.Context, r Request, o *unstructured.Unstructured) error {
 	_, isAllowed := o.GetAnnotations()[api.RemovalAllowedAnnotation]
+	_, isFleetPaused := o.GetAnnotations()[api.FleetPausedAnnotation]
+	fleet := fleetOf(o)
 	switch {
-	case r.Annotation == api.RollbackAnnotation && fleetOf(o) != "":
-		return fmt.Errorf("cannot roll back %s on %s: KnativeFleet %s writes its spec, and would write the same spec again; roll back the KnativeFleet: "+
-			"kubectl annotate knativefleet %s --namespace %s %s=%s", r.Object, h.Name, fleetOf(o), fleetOf(o), r.Object.Namespace, r.Annotation, r.Value)
+	case r.Annotation == api.RollbackAnnotation && fleet != "":
+		// The revisions of a KnativeFleet are not the revisions of its children.
+		return fmt.Errorf("cannot roll back %s on %s: KnativeFleet %s writes its spec, and would write the same spec again; a rollback of the KnativeFleet concerns "+
+			"all its clusters: kubectl annotate knativefleet %s --namespace %s %s=%s, or a revision of kubectl get controllerrevisions --namespace %s --selector %s=%s,%s=%s",
+			r.Object, h.Name, fleet, fleet, r.Object.Namespace, r.Annotation, api.RollbackLastKnownGood, r.Object.Namespace,
+			api.RevisionLabel, fleetv1alpha1.Resource().Resource, api.RevisionResourceLabel, fleet)
+	case r.Annotation == api.PausedAnnotation && r.Value == "" && fleet != "" && isFleetPaused:
+		return fmt.Errorf("cannot resume %s on %s: KnativeFleet %s is paused, and would pause its resource again; resume all its clusters: "+
+			"kubectl annotate knativefleet %s --namespace %s %s-", r.Object, h.Name, fleet, fleet, r.Object.Namespace, r.Annotation)
 	case r.NeedsDeletion && r.Object.Kind == AddOnKind && isAllowed:
 		return fmt.Errorf("cannot annotate %s on %s: the removal has begun, and the annotation has no effect; `knative-addon status` has the reason", r.Object, h.Name)
 	case !r.NeedsDeletion:

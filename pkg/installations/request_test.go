@@ -85,6 +85,9 @@ func TestApply(t *testing.T) {
 	held.DeletionTimestamp, held.Finalizers = &at, []string{api.FoundationFinalizer}
 	noted := serving("noted", paused)
 	child := serving("child", ofFleet)
+	pausedChild := serving("paused-child", ofFleet, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{api.PausedAnnotation: "true", api.FleetPausedAnnotation: "true"})
+	})
 	allowed := addOn(t, "cluster3", fleet, "", "RemovalHeld True RemovalAllowed")
 	allowed.DeletionTimestamp, allowed.Finalizers = &at, []string{api.FoundationFinalizer}
 	allowed.Annotations = map[string]string{api.RemovalAllowedAnnotation: "1"}
@@ -115,14 +118,15 @@ func TestApply(t *testing.T) {
 		"a removal that is held":                 {confirm(Object{AddOnKind, "cluster2", "knative-serving"}), DryRunNone, nil, true, 1, ""},
 		"a removal that has begun":               {confirm(Object{AddOnKind, "cluster3", "knative-serving"}), DryRunNone, nil, false, 0, "the removal has begun"},
 		"a rollback":                             {rollBack("default"), DryRunNone, nil, true, 1, ""},
-		"a rollback of a child":                  {rollBack("child"), DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.RollbackAnnotation + "=3"},
+		"a rollback of a child":                  {rollBack("child"), DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.RollbackAnnotation + "=last-known-good, or a revision"},
+		"a resume of a child":                    {Request{Object: Object{api.Serving.Kind(), "team", "paused-child"}, Annotation: api.PausedAnnotation}, DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.PausedAnnotation + "-"},
 		"an add-on that is not being deleted":    {confirm(Object{AddOnKind, "cluster1", "knative-serving"}), DryRunNone, nil, false, 0, "is not being deleted"},
 		"all removals that are held":             {confirm(definition), DryRunNone, nil, true, 1, ""},
 		"all removals when no removal is held":   {confirm(definition), DryRunNone, held, false, 0, "MassRemoval"},
 		"all removals that are held, as a trial": {confirm(definition), DryRunClient, nil, true, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []runtime.Object{fleet.DeepCopy(), noted.DeepCopy(), newDefinition(), encodeAddOn(t, running), encodeAddOn(t, allowed), child.DeepCopy()}
+			objects := []runtime.Object{fleet.DeepCopy(), noted.DeepCopy(), newDefinition(), encodeAddOn(t, running), encodeAddOn(t, allowed), child.DeepCopy(), pausedChild.DeepCopy()}
 			if tc.without == nil {
 				objects = append(objects, encodeAddOn(t, held))
 			}

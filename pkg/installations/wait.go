@@ -77,9 +77,13 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 	return out
 }
 
-// isFinal reports whether the reason of an installation lasts until a user acts. A pending change may end the reason.
+// isFinal reports whether the reason of an installation, or of a pending change, lasts until a user acts. A pending change may end the
+// reason of an installation.
 func isFinal(i *Installation, goal Goal) bool {
-	if i.Ready == metav1.ConditionTrue || i.PendingChange != "" {
+	switch {
+	case goal == GoalReady && i.PendingChange != "":
+		return i.isChangeRefused
+	case i.Ready == metav1.ConditionTrue:
 		return false
 	}
 	return slices.Contains(FinalReasons(), i.Reason) || goal == GoalRemoved && i.Deleting && slices.Contains(FinalRemovalReasons(), i.Reason)

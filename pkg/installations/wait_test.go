@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -35,14 +38,22 @@ func TestAssess(t *testing.T) {
 	outdated := addOn(t, "cluster1", fleet, "0123456789", resolved, delivered, available)
 	outdated.Status.ConfigReferences[0].DesiredConfig.SpecHash = "0123456789"
 	waves.AddOns = append(waves.AddOns, outdated)
-	child := func(observed int64, revision string) Objects {
+	child := func(observed int64, revision string, edits ...edit) Objects {
 		o := edge(withConditions(ready, applied), ofFleet, withAnnotation(api.FleetRevisionAnnotation, "0123456789"))
-		o.Fleets = append(o.Fleets, knativeFleet(observed, revision))
+		web := knativeFleet(observed, revision)
+		for _, change := range edits {
+			change(web)
+		}
+		o.Fleets = append(o.Fleets, web)
 		return o
+	}
+	held := func(u *unstructured.Unstructured) {
+		u.Object["status"].(map[string]any)["rollout"].(map[string]any)["held"] = int64(1)
 	}
 	const ofWeb = "team/edge knative-serving (KnativeServing team/edge-7 of KnativeFleet web)"
 	rollback := withAnnotation(api.RollbackAnnotation, "3")
-	awaitsRollback := "annotation " + api.RollbackAnnotation + ` asks for revision "3": Event RolledBack or RollbackRefused is to follow`
+	awaits := ` asks for revision "3": Event RolledBack or RollbackRefused is to follow, and a refused annotation stays until a user changes or removes the annotation`
+	awaitsRollback := "annotation " + api.RollbackAnnotation + awaits
 	rolledBack := servings(serving("default", rollback))
 	rolledBack.AddOns = append(rolledBack.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
 	for name, tc := range map[string]struct {
@@ -63,10 +74,17 @@ func TestAssess(t *testing.T) {
 		"the wave is not here":                   {waves, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): the cluster runs revision 01234567, and revision " + hashOf(t, fleet)[:8] + " is to follow"}}},
 		"a KnativeFleet has rolled out":          {child(1, "0123456789"), nil, GoalReady, Progress{Reached: []string{ofWeb}}},
 		"the wave of a KnativeFleet is not here": {child(1, "abcdefabcdef"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the resource does not have revision abcdefab of KnativeFleet web yet"}}},
+		"the state of the waves":                 {child(1, "abcdefabcdef", withConditions("RolledOut False Progressing 1 of 3")), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the resource does not have revision abcdefab of KnativeFleet web yet: 1 of 3"}}},
+		"a KnativeFleet with an invalid spec":    {child(1, "0123456789", withConditions("RolledOut False InvalidSpec no such field")), nil, GoalReady, Progress{Failed: []string{ofWeb + ": the manager cannot use KnativeFleet web: no such field"}}},
+		"a KnativeFleet without its Placement":   {child(1, "0123456789", withConditions("RolledOut False PlacementNotFound create it")), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the manager cannot select the clusters of KnativeFleet web: create it"}}},
+		"a rollback of a KnativeFleet":           {child(1, "0123456789", rollback), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": annotation " + api.RollbackAnnotation + " of KnativeFleet web" + awaits}}},
+		"a held child of a deselected cluster":   {child(1, "abcdefabcdef", withConditions("RolledOut True RolledOut"), held), nil, GoalReady, Progress{Reached: []string{ofWeb}}},
+		"a child that the cache has not read":    {child(1, "abcdefabcdef", withConditions("RolledOut True RolledOut")), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the resource does not have revision abcdefab of KnativeFleet web yet"}}},
 		"an edit of a KnativeFleet just now":     {child(0, "0123456789"), nil, GoalReady, Progress{Waiting: []string{ofWeb + ": the manager has not reported on generation 1 of KnativeFleet web yet"}}},
 		"a rollback just now":                    {edge(withConditions(ready, applied), rollback), nil, GoalReady, Progress{Waiting: []string{object + ": " + awaitsRollback}}},
 		"a rollback of an invalid spec":          {edge(withConditions("Ready False InvalidSpec no such field"), rollback), nil, GoalReady, Progress{Waiting: []string{object + ": InvalidSpec: no such field; " + awaitsRollback}}},
 		"a rollback of a fleet configuration":    {rolledBack, nil, GoalReady, Progress{Waiting: []string{"cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving): " + awaitsRollback}}},
+		"a refused rollback of a removed one":    {edge(deleted, rollback, withConditions("Ready False ClusterReplaced another UID")), nil, GoalRemoved, Progress{Failed: []string{object + ": ClusterReplaced: another UID"}}},
 		"removed":                                {Objects{}, []string{"edge"}, GoalRemoved, Progress{}},
 		"being removed":                          {edge(deleted, withConditions("Ready Unknown Removing waiting for pods")), nil, GoalRemoved, Progress{Waiting: []string{object + ": Removing: waiting for pods"}}},
 		"not being removed":                      {edge(withConditions(ready, applied)), nil, GoalRemoved, Progress{Waiting: []string{object + ": the object is not being deleted"}}},
@@ -137,6 +155,13 @@ func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clien
 func await(t *testing.T, ctx context.Context, first *unstructured.Unstructured, goal Goal) (*Hub, *clocktesting.FakeClock, <-chan error) {
 	t.Helper()
 	hub, requests := recordingHub(t, first)
+	_, clock, end := awaitOn(t, ctx, hub, requests, goal)
+	return hub, clock, end
+}
+
+// awaitOn is await on a hub, and returns the Watcher.
+func awaitOn(t *testing.T, ctx context.Context, hub *Hub, requests func() []clienttesting.Action, goal Goal) (*Watcher, *clocktesting.FakeClock, <-chan error) {
+	t.Helper()
 	clock := clocktesting.NewFakeClock(since().Time)
 	watcher, failed := hub.Watch(ctx, Query{Components: api.Components()})
 	if len(failed) > 0 {
@@ -150,7 +175,7 @@ func await(t *testing.T, ctx context.Context, first *unstructured.Unstructured, 
 	for !slices.ContainsFunc(requests(), func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }) {
 		goruntime.Gosched()
 	}
-	return hub, clock, end
+	return watcher, clock, end
 }
 
 func edge7(conditions ...string) *unstructured.Unstructured {
@@ -244,6 +269,51 @@ func TestTimeoutNamesStaleWatches(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %q lacks %q", err, want)
 		}
+	}
+}
+
+// stubInformer is an informer that has reached a resource version.
+type stubInformer struct {
+	cache.SharedIndexInformer
+
+	version string
+}
+
+func (i *stubInformer) LastSyncResourceVersion() string { return i.version }
+
+// TestRecoveredWatch holds that the error of a watch counts until the informer reaches another resource version, also without a change of an
+// installation.
+func TestRecoveredWatch(t *testing.T) {
+	informer := &stubInformer{version: "5"}
+	w := &Watcher{sources: []source{{resource: api.Serving.Resource()}}, informers: []cache.SharedIndexInformer{informer}, failures: map[string]watchFailure{}}
+	w.noteFailure(w.sources[0].describe(), watchFailure{errors.New("503"), "5"})
+	if got := w.listFailures(); len(got) != 1 {
+		t.Errorf("a watch without an answer: %v", got)
+	}
+	informer.version = "6"
+	if got := w.listFailures(); len(got) != 0 {
+		t.Errorf("a watch that has recovered: %v", got)
+	}
+}
+
+// TestForbiddenWatchOfFleets holds that a user who may list and not watch KnativeFleets can wait.
+func TestForbiddenWatchOfFleets(t *testing.T) {
+	hub, requests := recordingHub(t, edge7("Ready Unknown Delivering"))
+	client, isFake := hub.Dynamic.(*dynamicfake.FakeDynamicClient)
+	if !isFake {
+		t.Fatal("the hub has no fake client")
+	}
+	resource := fleetv1alpha1.Resource()
+	client.PrependWatchReactor(resource.Resource, func(clienttesting.Action) (bool, watch.Interface, error) {
+		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
+	})
+	watcher, _, end := awaitOn(t, t.Context(), hub, requests, GoalReady)
+	for len(watcher.listFailures()) == 0 {
+		goruntime.Gosched()
+	}
+	write(t, hub, ready, applied)
+	if err := <-end; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -28,14 +28,20 @@ type Watcher struct {
 	changed   chan struct{}
 
 	mu sync.Mutex
-	// failures are the errors of watches since the last success, by list.
-	failures map[string]error
+	// failures are the last errors of watches, by list.
+	failures map[string]watchFailure
+}
+
+// watchFailure is the error of a watch, with the resource version that the informer had reached. A watch with a later version has recovered.
+type watchFailure struct {
+	err     error
+	version string
 }
 
 // Watch lists the objects of the hub, and returns a Watcher of the lists that succeeded, with the errors of the others.
 func (h *Hub) Watch(ctx context.Context, q Query) (*Watcher, []*ListError) {
 	_, failed, listed := h.list(ctx, q)
-	w := &Watcher{hub: h, sources: listed, changed: make(chan struct{}, 1), failures: map[string]error{}}
+	w := &Watcher{hub: h, sources: listed, changed: make(chan struct{}, 1), failures: map[string]watchFailure{}}
 	for _, s := range listed {
 		tweak := func(o *metav1.ListOptions) {
 			o.LabelSelector, o.FieldSelector = s.options.LabelSelector, s.options.FieldSelector
@@ -79,20 +85,16 @@ func (w *Watcher) Run(ctx context.Context, visit func(Objects) (done bool, err e
 	}
 }
 
-// prepare notes the changes and the errors of an informer. A watch that the hub forbids ends the run.
+// prepare notes the changes and the errors of an informer. A watch that the hub forbids ends the run, unless the result lacks a column alone.
 func (w *Watcher) prepare(informer cache.SharedIndexInformer, s *source, end context.CancelCauseFunc) error {
 	name := s.describe()
-	note := func() {
-		w.noteFailure(name, nil)
-		w.noteChange()
-	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
+		AddFunc: func(any) { w.noteChange() }, UpdateFunc: func(any, any) { w.noteChange() }, DeleteFunc: func(any) { w.noteChange() },
 	})
 	return errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		explained := w.hub.explain("watch "+name, err)
-		w.noteFailure(name, explained)
-		if apierrors.IsForbidden(err) {
+		w.noteFailure(name, watchFailure{explained, informer.LastSyncResourceVersion()})
+		if apierrors.IsForbidden(err) && !s.isOptional {
 			end(explained)
 		}
 	}))
@@ -106,15 +108,10 @@ func (w *Watcher) noteChange() {
 	}
 }
 
-// noteFailure keeps the error of a watch, and forgets the last error without a new one.
-func (w *Watcher) noteFailure(name string, err error) {
+func (w *Watcher) noteFailure(name string, failure watchFailure) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err == nil {
-		delete(w.failures, name)
-		return
-	}
-	w.failures[name] = err
+	w.failures[name] = failure
 }
 
 // explainEnd returns the cause of the end, and the errors of watches that have not recovered.
@@ -129,9 +126,9 @@ func (w *Watcher) listFailures() []error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []error
-	for _, s := range w.sources {
-		if err := w.failures[s.describe()]; err != nil {
-			out = append(out, err)
+	for n, s := range w.sources {
+		if f := w.failures[s.describe()]; f.err != nil && f.version == w.informers[n].LastSyncResourceVersion() {
+			out = append(out, f.err)
 		}
 	}
 	return out
@@ -168,7 +165,8 @@ type Change struct {
 	Object Installation `json:"object"`
 }
 
-// Diff returns the changes between two states, in the order of the installations. A new time alone is no change.
+// Diff returns the changes between two states, in the order of the installations. A new time alone, or another pending change, is no change
+// of an installation.
 func Diff(before, after []Installation) []Change {
 	known := map[string]Installation{}
 	for _, i := range before {
@@ -178,7 +176,8 @@ func Diff(before, after []Installation) []Change {
 	for _, i := range after {
 		last, isKnown := known[i.id()]
 		delete(known, i.id())
-		switch last.Since = i.Since; {
+		last.Since, last.PendingChange, last.isChangeRefused = i.Since, i.PendingChange, i.isChangeRefused
+		switch {
 		case !isKnown:
 			out = append(out, Change{Added, i})
 		case last != i:

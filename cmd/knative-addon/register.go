@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +55,9 @@ func newRegisterCommand() *cobra.Command {
 		Long: "Creates a ServiceAccount with the fewest permissions and a token on the cluster, checks that the cluster answers with the token, and creates " +
 			"Secret and ClusterProfile NAME on the hub. Then KnativeServings and KnativeEventings with spec.clusterProfileRef install Knative on the cluster. " +
 			"A second run updates permissions and token. Objects that another client has created are not changed.\n\n" +
-			"Without --filename the permissions are those of the resources on the hub that refer to the ClusterProfile or, when there is none, those of a " +
-			"KnativeServing with Kourier and a KnativeEventing, both with name NAME and the newest version.",
+			"The permissions are those of the resources in --filename, and of the resources on the hub that refer to the ClusterProfile: before and after a " +
+			"change of a resource. When there is neither, the permissions are those of a KnativeServing with Kourier and a KnativeEventing, both with name NAME and " +
+			"the newest version.",
 		Example: registerExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runRegister(cmd, args[0])
@@ -74,7 +76,7 @@ func newRegisterCommand() *cobra.Command {
 	flags.BoolVar(&c.endpoint.AllowPlainHTTP, "allow-plain-http", false, "register a server without TLS; the manager needs the same flag")
 	flags.BoolVar(&c.endpoint.AllowInsecureTLS, "allow-insecure-tls", false, "register a kubeconfig with insecure-skip-tls-verify; the manager needs the same flag")
 	flags.DurationVar(&c.tokenDuration, "token-duration", 0, "lifetime of the token, after which the command has to run again; 0 means a token that lasts until its Secret on the cluster is deleted")
-	flags.BoolVar(&c.rotateToken, "rotate-token", false, "end the token of an earlier run, and create another one")
+	flags.BoolVar(&c.rotateToken, "rotate-token", false, "end all tokens of earlier runs by a new ServiceAccount, and create another token")
 	flags.DurationVar(&c.timeout, "timeout", 2*time.Minute, "time for the token, for an answer with the token, and for condition TargetClusterResolved")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "read both clusters, print the objects of both without the token, and write nothing")
 	flags.StringVarP(&c.output, "output", "o", "yaml", "format of --dry-run: yaml or json (one object a line)")
@@ -139,30 +141,27 @@ func (c *registerCommand) parseRequest(name string) (*register.Request, error) {
 	return out, nil
 }
 
-// computeGrant returns the permissions for the resources of the file, of the hub, or of the default.
+// computeGrant returns the permissions for the resources of the file and of the hub, or of the default.
 func (c *registerCommand) computeGrant(cmd *cobra.Command, hub *register.Cluster, request *register.Request) (*direct.Grant, error) {
-	installs, err := c.readInstalls(cmd, hub, request.Profile)
-	if err != nil {
-		return nil, err
-	}
 	var needs []direct.Need
-	err = c.withRenderer(func(r *render.Renderer) error {
-		for _, install := range installs {
-			if ref := install.ClusterProfileRef(); ref != nil && (ref.Namespace != request.Profile.Namespace || ref.Name != request.Profile.Name) {
-				return fmt.Errorf("%s %q refers to ClusterProfile %q, not to %q: correct spec.clusterProfileRef, or NAME and --namespace",
-					install.Component().Kind(), install.Name(), ref.Namespace+"/"+ref.Name, request.Profile)
-			}
-			from := c.from
-			if installed := install.InstalledVersion(); installed != "" {
-				from = append([]string{installed}, from...)
-			}
-			need, err := c.computeNeed(cmd, r, install, from)
-			if err != nil {
+	err := c.withRenderer(func(r *render.Renderer) error {
+		var installs []*render.Install
+		if c.file != "" {
+			var err error
+			if installs, err = c.read(cmd); err != nil {
 				return err
 			}
-			needs = append(needs, need)
 		}
-		return nil
+		ofFile, err := c.computeNeeds(cmd, r, request, installs)
+		if err != nil {
+			return err
+		}
+		if installs, err = c.readReferring(cmd, hub, request.Profile); err != nil {
+			return err
+		}
+		ofHub, err := c.computeNeeds(cmd, r, request, installs)
+		needs = slices.Concat(ofFile, ofHub)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -171,17 +170,36 @@ func (c *registerCommand) computeGrant(cmd *cobra.Command, hub *register.Cluster
 	return direct.GrantFor(request.Account.Name, []rbacv1.Subject{subject}, needs...), nil
 }
 
-// readInstalls returns the resources of the file; without a file, the resources of the hub that refer to the ClusterProfile; and
-// without such resources, a KnativeServing and a KnativeEventing with the name of the ClusterProfile.
-func (c *registerCommand) readInstalls(cmd *cobra.Command, hub *register.Cluster, profile types.NamespacedName) ([]*render.Install, error) {
-	if c.file != "" {
-		return c.read(cmd)
+// computeNeeds returns what the resources of the ClusterProfile need.
+func (c *registerCommand) computeNeeds(cmd *cobra.Command, r *render.Renderer, request *register.Request, installs []*render.Install) ([]direct.Need, error) {
+	var out []direct.Need
+	for _, install := range installs {
+		if ref := install.ClusterProfileRef(); ref != nil && (ref.Namespace != request.Profile.Namespace || ref.Name != request.Profile.Name) {
+			return nil, fmt.Errorf("%s %q refers to ClusterProfile %q, not to %q: correct spec.clusterProfileRef, or NAME and --namespace",
+				install.Component().Kind(), install.Name(), ref.Namespace+"/"+ref.Name, request.Profile)
+		}
+		from := c.from
+		if installed := install.InstalledVersion(); installed != "" {
+			from = append([]string{installed}, from...)
+		}
+		need, err := c.computeNeed(cmd, r, install, from)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, need)
 	}
+	return out, nil
+}
+
+// readReferring returns the resources of the hub that refer to the ClusterProfile: the manager repairs their installations until the file is
+// applied, and changes the installations then. Without any resource, readReferring returns a KnativeServing and a KnativeEventing with the
+// name of the ClusterProfile.
+func (c *registerCommand) readReferring(cmd *cobra.Command, hub *register.Cluster, profile types.NamespacedName) ([]*render.Install, error) {
 	referring, err := register.ListReferring(cmd.Context(), hub, profile)
 	if err != nil {
 		return nil, err
 	}
-	if len(referring) == 0 {
+	if len(referring) == 0 && c.file == "" {
 		for _, component := range api.Components() {
 			referring = append(referring, newDefaultResource(component, profile))
 		}
@@ -253,16 +271,25 @@ func (c *registerCommand) printRegistration(out io.Writer, registration *registe
 
 // connectCluster writes the objects of both clusters, and proves the credential before the hub gets the credential.
 func (c *registerCommand) connectCluster(ctx context.Context, out io.Writer, r *register.Registration) error {
-	if c.rotateToken {
-		if err := r.RotateToken(ctx); err != nil {
-			return err
-		}
-	}
 	written, err := r.WriteCluster(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "wrote %d objects on the cluster: ServiceAccount %s with token and permissions\n", written, r.Account)
+	if !c.rotateToken {
+		return c.provideCredential(ctx, out, r)
+	}
+	if err = r.RotateToken(ctx); err == nil {
+		err = c.provideCredential(ctx, out, r)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nThe former token has ended, or may end: run the command again", err)
+	}
+	return nil
+}
+
+// provideCredential gives the hub a token that the cluster accepts, and deletes the objects of earlier registrations.
+func (c *registerCommand) provideCredential(ctx context.Context, out io.Writer, r *register.Registration) error {
 	token, expires, err := r.FetchToken(ctx)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 
-	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/register"
 )
 
@@ -153,8 +152,7 @@ func (f *registeredClusters) runUnregister(cmd *cobra.Command, name string) erro
 		fmt.Fprintf(out, "kept %s\n", o)
 	}
 	if err == nil && cluster == nil {
-		fmt.Fprintf(out, "kept ServiceAccount, token, permissions and Namespaces on the cluster: run the command with --kubeconfig, or delete the objects with label %s=true there\n",
-			api.RegisteredLabel)
+		fmt.Fprintln(out, "kept ServiceAccount, token, permissions and Namespaces on the cluster: run the command again with --kubeconfig to delete the objects of this registration there")
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -42,14 +45,34 @@ func await(ctx context.Context, timeout time.Duration, check func(context.Contex
 	return err
 }
 
-// RotateToken deletes the Secret with the token on the cluster, which ends the token. WriteCluster requests the next token.
+// RotateToken replaces the ServiceAccount on the cluster, after WriteCluster. All tokens of the former ServiceAccount end: those of Secrets, and
+// those of an earlier TokenDuration, which nothing else ends.
 func (r *Registration) RotateToken(ctx context.Context) error {
-	token := r.tokenName()
-	secret, err := r.cluster.findOwnedSecret(ctx, r.id, token)
-	if err != nil || secret == nil {
+	secret, err := r.cluster.findOwnedSecret(ctx, r.id, r.tokenName())
+	if err != nil {
 		return err
 	}
-	return r.cluster.remove(ctx, secret)
+	if secret != nil {
+		if err := r.cluster.remove(ctx, secret); err != nil {
+			return err
+		}
+	}
+	for _, o := range r.onCluster {
+		if o.GetKind() != rbacv1.ServiceAccountKind {
+			continue
+		}
+		found, err := r.cluster.find(ctx, o)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			if err := r.cluster.remove(ctx, found); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = r.WriteCluster(ctx)
+	return err
 }
 
 // FetchToken returns a token of the ServiceAccount, and the end of its lifetime or zero.
@@ -60,17 +83,25 @@ func (r *Registration) FetchToken(ctx context.Context) (token string, expires ti
 	at := r.tokenName()
 	err = await(ctx, r.Timeout, func(ctx context.Context) error {
 		secret, err := r.cluster.Kube.CoreV1().Secrets(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) { // the tokens controller may delete the Secret with those of a former ServiceAccount
+			_, err = r.WriteCluster(ctx)
+			return cmp.Or(err, errNoToken(r.cluster.Name, at))
+		}
 		if err != nil {
 			return r.cluster.explain("read Secret "+at.String(), err)
 		}
 		token = string(secret.Data[corev1.ServiceAccountTokenKey])
 		if token == "" {
-			return fmt.Errorf("%s has written no token into Secret %q: check that the controller manager of the cluster runs its tokens controller, or use --token-duration",
-				r.cluster.Name, at)
+			return errNoToken(r.cluster.Name, at)
 		}
 		return nil
 	})
 	return token, time.Time{}, err
+}
+
+func errNoToken(cluster string, secret types.NamespacedName) error {
+	return fmt.Errorf("%s has written no token into Secret %q: check that the controller manager of the cluster runs its tokens controller, or use --token-duration",
+		cluster, secret)
 }
 
 func (r *Registration) requestToken(ctx context.Context) (string, time.Time, error) {

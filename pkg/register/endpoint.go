@@ -69,6 +69,9 @@ func checkEndpoint(c *clientcmdv1.Cluster, opts EndpointOptions) error {
 		return errors.New("insecure-skip-tls-verify would send the token to any server that answers: write certificate-authority-data into the kubeconfig " +
 			"(kubectl config set-cluster --certificate-authority=FILE --embed-certs), or set chart value multicluster.allowInsecureTLS and --allow-insecure-tls")
 	}
+	if proxy, err := url.Parse(c.ProxyURL); err != nil || proxy.User != nil {
+		return errors.New("proxy-url is no address, or has a user, whose password every reader of the ClusterProfile would see: name a proxy without a user in the kubeconfig")
+	}
 	if block, _ := pem.Decode(c.CertificateAuthorityData); len(c.CertificateAuthorityData) > 0 && block == nil {
 		return errors.New("certificate-authority-data holds no certificate in PEM: correct the kubeconfig")
 	}

@@ -84,6 +84,7 @@ func TestReadEndpointRefuses(t *testing.T) {
 		"plain http":                   {"edge", clientcmdapi.Cluster{Server: "http://edge-7"}, []string{"no TLS", "--allow-plain-http"}},
 		"an address that is not a URL": {"edge", clientcmdapi.Cluster{Server: "edge-7:6443"}, []string{`"edge-7:6443"`, "--server"}},
 		"a password in the address":    {"edge", clientcmdapi.Cluster{Server: "https://me:secret@edge-7"}, []string{"--server"}},
+		"a password of the proxy":      {"edge", clientcmdapi.Cluster{Server: "https://edge-7", ProxyURL: "http://me:secret@proxy:3128"}, []string{"proxy-url", "without a user"}},
 		"a CA that is not PEM":         {"edge", clientcmdapi.Cluster{Server: "https://edge-7", CertificateAuthorityData: []byte("AA==")}, []string{"PEM"}},
 		"an absent file of the CA":     {"edge", clientcmdapi.Cluster{Server: "https://edge-7", CertificateAuthority: "/absent/ca.crt"}, []string{"/absent/ca.crt"}},
 	} {

@@ -197,6 +197,10 @@ func (r *Registration) healthySince(now time.Time) metav1.Time {
 // RemoveObsolete deletes the objects of earlier registrations of the same ClusterProfile that the registration does not need any
 // more, and returns their descriptions. Namespaces stay.
 func (r *Registration) RemoveObsolete(ctx context.Context) ([]string, error) {
+	removed, err := r.removeFormerSecret(ctx) // first: the ClusterProfile does not name the Secret any more
+	if err != nil {
+		return removed, err
+	}
 	needed := map[string]bool{}
 	for _, o := range r.onCluster {
 		needed[describe(o)] = true
@@ -204,27 +208,32 @@ func (r *Registration) RemoveObsolete(ctx context.Context) ([]string, error) {
 	var obsolete []*unstructured.Unstructured
 	owned, err := r.cluster.listOwned(ctx, r.id)
 	if err != nil {
-		return nil, err
+		return removed, err
 	}
 	for _, o := range owned {
 		if !needed[describe(o)] {
 			obsolete = append(obsolete, o)
 		}
 	}
-	removed, err := r.cluster.removeAll(ctx, obsolete)
-	if err != nil || r.profile == nil {
-		return removed, err
+	more, err := r.cluster.removeAll(ctx, obsolete)
+	return append(removed, more...), err
+}
+
+// removeFormerSecret deletes the Secret of the hub that the ClusterProfile named before, when the registration has a Secret in another
+// namespace now.
+func (r *Registration) removeFormerSecret(ctx context.Context) ([]string, error) {
+	if r.profile == nil {
+		return nil, nil
 	}
 	secret := recordedSecret(r.profile)
 	if secret == (types.NamespacedName{Namespace: r.SecretNamespace, Name: r.Profile.Name}) {
-		return removed, nil
+		return nil, nil
 	}
 	found, err := r.hub.findOwnedSecret(ctx, r.id, secret)
 	if err != nil || found == nil {
-		return removed, err
+		return nil, err
 	}
-	more, err := r.hub.removeAll(ctx, []*unstructured.Unstructured{found})
-	return append(removed, more...), err
+	return r.hub.removeAll(ctx, []*unstructured.Unstructured{found})
 }
 
 // listOwned returns the objects of the registration except Namespaces, in the order of their deletion.

@@ -304,6 +304,34 @@ func TestCheckRemoval(t *testing.T) {
 	checkError(t, err, "ClusterProfile team/edge-7", "not created")
 }
 
+// TestRemovalDeletesSecretFirst holds that a removal which fails at the Secret leaves the ClusterProfile, which names the namespace of the Secret.
+func TestRemovalDeletesSecretFirst(t *testing.T) {
+	secret := ofRegistration(newObject("v1", "Secret", "vault", "edge-7"), "hub", team)
+	profile := ofRegistration(newObject("multicluster.x-k8s.io/v1alpha1", "ClusterProfile", "team", "edge-7"), "hub", team)
+	annotations := profile.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[api.RegisteredSecretAnnotation] = "vault/edge-7"
+	profile.SetAnnotations(annotations)
+	hub, client := newFake("hub", secret, profile)
+	refused := true
+	client.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refused, nil, errors.New("no answer")
+	})
+	for _, want := range []int{0, 2} {
+		r, err := CheckRemoval(t.Context(), hub, nil, team)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed, _, err := r.Run(t.Context())
+		if len(removed) != want || (err != nil) != refused {
+			t.Errorf("removed %q with error %v, want %d objects", removed, err, want)
+		}
+		refused = false
+	}
+}
+
 func TestRemovalKeepsNamespacesWithContent(t *testing.T) {
 	secret := newObject("v1", "Secret", "knative-serving", "of-a-user")
 	namespace := ofRegistration(newObject("v1", "Namespace", "", "knative-serving"), "hub", team)

@@ -67,24 +67,26 @@ func CheckRemoval(ctx context.Context, hub, cluster *Cluster, profile types.Name
 	return r, nil
 }
 
-// readHub finds the ClusterProfile and the Secret.
+// readHub finds the Secret and the ClusterProfile. The Secret is deleted first: only the ClusterProfile names the namespace of the Secret.
 func (r *Removal) readHub(ctx context.Context) error {
 	secret := r.id.profile
+	var onHub []*unstructured.Unstructured
 	profile, err := r.hub.Dynamic.Resource(profileResource()).Namespace(r.id.profile.Namespace).Get(ctx, r.id.profile.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		if err := r.id.refuse(r.hub, profile, "delete the ClusterProfile where it was created"); err != nil {
 			return err
 		}
-		r.onHub = append(r.onHub, profile)
+		onHub = append(onHub, profile)
 		secret = recordedSecret(profile)
 	case !apierrors.IsNotFound(err):
 		return r.hub.explain(fmt.Sprintf("read ClusterProfile %s", r.id.profile), err)
 	}
 	found, err := r.hub.findOwnedSecret(ctx, r.id, secret)
 	if found != nil {
-		r.onHub = append(r.onHub, found)
+		onHub = slices.Insert(onHub, 0, found)
 	}
+	r.onHub = onHub
 	return err
 }
 
@@ -110,7 +112,7 @@ func (r *Removal) readCluster(ctx context.Context) error {
 	return nil
 }
 
-// Run deletes the ClusterProfile and the Secret of the hub first, then the ServiceAccount and its permissions, and the Namespaces
+// Run deletes the Secret and the ClusterProfile of the hub first, then the ServiceAccount and its permissions, and the Namespaces
 // of the registration without content. removed and kept describe the objects; kept names the content of each Namespace.
 func (r *Removal) Run(ctx context.Context) (removed, kept []string, err error) {
 	if removed, err = r.hub.removeAll(ctx, r.onHub); err != nil || r.cluster == nil {

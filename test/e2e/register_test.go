@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -237,8 +238,14 @@ func (n *commandUser) readToken(t *testing.T) string {
 	return string(secret.Data["token"])
 }
 
+// rotateToken holds that a rotation ends the token on the hub, and a token that --token-duration has requested before.
 func (n *commandUser) rotateToken(t *testing.T) {
 	before := n.readToken(t)
+	requested, err := n.cluster.kube.CoreV1().ServiceAccounts("knative-addon").CreateToken(
+		t.Context(), "knative-addon", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := n.register(t.Context(), registeredName, "--rotate-token")
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -246,19 +253,21 @@ func (n *commandUser) rotateToken(t *testing.T) {
 	if strings.Contains(out, n.readToken(t)) || n.readToken(t) == before {
 		t.Errorf("the token was printed, or not replaced: %d bytes of output", len(out))
 	}
-	config := rest.AnonymousClientConfig(n.cluster.Config)
-	config.BearerToken = before
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the old token has ended", 3*time.Minute, func(ctx context.Context) error {
-		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		if apierrors.IsUnauthorized(err) {
-			return nil
+	for _, token := range []string{before, requested.Status.Token} {
+		config := rest.AnonymousClientConfig(n.cluster.Config)
+		config.BearerToken = token
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return fmt.Errorf("the answer is not 401, but %s", fmt.Sprint(err))
-	})
+		eventually(t, "the old token has ended", 3*time.Minute, func(ctx context.Context) error {
+			_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+			if apierrors.IsUnauthorized(err) {
+				return nil
+			}
+			return fmt.Errorf("the answer is not 401, but %s", fmt.Sprint(err))
+		})
+	}
 	n.repairDeployment(t, registeredName, n.cluster.Cluster)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -147,6 +148,29 @@ func maskSecret(id render.ObjectID, before, after map[string]any) {
 			after[field] = masked
 		}
 		maskBefore(before, field, masked)
+	}
+	maskLastApplied(before, after)
+}
+
+// maskLastApplied masks the copy of a Secret that kubectl apply writes into an annotation.
+func maskLastApplied(before, after map[string]any) {
+	const key = corev1.LastAppliedConfigAnnotation
+	old, wanted := &unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
+	oldCopy, wantedCopy := old.GetAnnotations()[key], wanted.GetAnnotations()[key]
+	mask := func(u *unstructured.Unstructured, masked string) {
+		annotations := u.GetAnnotations()
+		annotations[key] = masked
+		u.SetAnnotations(annotations)
+	}
+	if oldCopy != "" {
+		mask(old, "*** (before)")
+	}
+	if wantedCopy != "" {
+		mask(wanted, "*** (after)")
+	}
+	if oldCopy != "" && oldCopy == wantedCopy {
+		mask(old, "***")
+		mask(wanted, "***")
 	}
 }
 

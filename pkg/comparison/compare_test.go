@@ -386,7 +386,8 @@ func TestCompareDirect(t *testing.T) {
 func TestSecretsAreMasked(t *testing.T) {
 	set := func(value string) objectSet {
 		out := objectSet{}
-		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"key": %q, "same": "c2FtZQ=="}}`, value)
+		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n", "annotations": `+
+			`{"kubectl.kubernetes.io/last-applied-configuration": "{data: {key: %s}}"}}, "data": {"key": %q, "same": "c2FtZQ=="}}`, value, value)
 		if err := out.add(api.Serving, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -404,6 +405,9 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 	if !strings.Contains(diff, "-  key: '*** (before)'") || !strings.Contains(diff, "+  key: '*** (after)'") {
 		t.Errorf("the difference hides the change: %s", diff)
+	}
+	if !strings.Contains(diff, "last-applied-configuration: '*** (after)'") {
+		t.Errorf("the difference hides the change of the annotation: %s", diff)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func (o *Options) lists() []list {
 		kind, _, _ := unstructured.NestedString(u.Object, "involvedObject", "kind")
 		name, _, _ := unstructured.NestedString(u.Object, "involvedObject", "name")
 		switch kind {
-		case api.Serving.Kind(), api.Eventing.Kind(), fleetv1alpha1.Kind:
+		case api.Serving.Kind(), api.Eventing.Kind(), fleetv1alpha1.Kind, "ManagedCluster", "ClusterProfile", "AddOnDeploymentConfig":
 			return true
 		default:
 			return strings.HasPrefix(name, api.Serving.AddOnName()) || strings.HasPrefix(name, api.Eventing.AddOnName()) || u.GetNamespace() == o.AddOnNamespace
@@ -108,7 +109,7 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 		if installations.IsUnanswered(e) {
 			return e
 		}
-		a.failures = append(a.failures, e.Error())
+		a.failures = append(a.failures, describeFailure(e))
 	}
 	all := installations.Compose(objects)
 	if err := a.addStatus(all, o); err != nil {
@@ -117,7 +118,7 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 	for _, l := range o.lists() {
 		listed, err := hub.ListResource(ctx, l.resource, l.namespace)
 		if err != nil {
-			a.failures = append(a.failures, err.Error())
+			a.failures = append(a.failures, describeFailure(err))
 			continue
 		}
 		var redacted []any
@@ -143,10 +144,21 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 	return a.addFile("failures.txt", []byte(strings.Join(append(a.failures, ""), "\n")))
 }
 
+// describeFailure returns the text of an error without the query of the request, which scrubText takes for a credential.
+func describeFailure(err error) string {
+	text := err.Error()
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		if address, _, hasQuery := strings.Cut(request.URL, "?"); hasQuery {
+			return strings.ReplaceAll(text, request.URL, address)
+		}
+	}
+	return text
+}
+
 // addStatus adds the version and the output of command status.
 func (a *archive) addStatus(all []installations.Installation, o *Options) error {
 	for n := range all {
-		all[n].Message = scrubText(all[n].Message)
+		all[n].Message, all[n].PendingChange = scrubText(all[n].Message), scrubText(all[n].PendingChange)
 	}
 	var table bytes.Buffer
 	if err := installations.WriteTable(&table, all, true, o.Now); err != nil {
@@ -187,7 +199,7 @@ func (o *Options) selectClusters(all []installations.Installation) (clusters, om
 func (a *archive) addWorks(ctx context.Context, hub *installations.Hub, cluster string, all []installations.Installation, objects installations.Objects) error {
 	works, err := hub.ListWorks(ctx, cluster)
 	if err != nil {
-		a.failures = append(a.failures, err.Error())
+		a.failures = append(a.failures, describeFailure(err))
 		return nil
 	}
 	var redacted []any

@@ -111,6 +111,8 @@ cluster1/manifestworks:
 type fakeHub struct {
 	items     map[string][]any
 	forbidden string
+	// silent is the last part of the path of requests without an answer.
+	silent string
 
 	mu       sync.Mutex
 	requests []string
@@ -132,6 +134,9 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	parts := strings.Split(r.URL.Path, "/")
 	path := parts[len(parts)-1]
+	if path == h.silent {
+		panic(http.ErrAbortHandler)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if path == h.forbidden {
 		w.WriteHeader(http.StatusForbidden)
@@ -232,6 +237,16 @@ func TestFailedList(t *testing.T) {
 	files, failures := hub.collect(t, &Options{})
 	if len(failures) != 1 || !strings.Contains(files["failures.txt"], "events") || !strings.Contains(files["managedclusters.yaml"], "USEFUL-region") {
 		t.Errorf("failures are %q, file %q", failures, files["failures.txt"])
+	}
+}
+
+// TestUnansweredList holds that a failure names the list that the hub has not answered: the address of the request has a query.
+func TestUnansweredList(t *testing.T) {
+	hub := newHub(t)
+	hub.silent = "events"
+	_, failures := hub.collect(t, &Options{})
+	if len(failures) != 1 || !strings.Contains(failures[0], "events") || strings.Contains(failures[0], withheld) {
+		t.Errorf("failures are %q", failures)
 	}
 }
 

@@ -140,8 +140,13 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 		out, showProgress = bars, bars.update
 	}
 	var last []installations.Installation
+	lastFailure := ""
 	isFirst := true
 	err := watcher.Run(ctx, func(objects installations.Objects) (bool, error) {
+		if err := errors.Join(watcher.Failures()...); err != nil && err.Error() != lastFailure {
+			lastFailure = err.Error()
+			fmt.Fprintf(warnings, "warning: this state may be old: %v\n", err)
+		}
 		selected, _ := s.filter.Select(installations.Compose(objects))
 		showProgress(selected)
 		changes := installations.Diff(last, selected)

@@ -47,6 +47,7 @@ func renderClusterPage(view *clusterView) g.Node {
 func renderReasonPage(view *reasonView) g.Node {
 	return renderDocument(view.Reason,
 		renderHeader(view.Reason, renderFleetLink(), view.Updated),
+		renderFailures(view.Failures),
 		renderExplanations(view.Rows),
 		html.H2(g.Textf("%d installations have this reason", len(view.Clusters))),
 		renderTable([]string{"Cluster", "Component", "For", "Message"}, g.Map(view.Clusters, renderInstallationRow)),

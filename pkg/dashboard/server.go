@@ -43,15 +43,18 @@ type Dashboard struct {
 	clock  clock.PassiveClock
 	policy string
 
-	mu   sync.Mutex
-	last snapshot
+	mu sync.Mutex
+	// last is nil until the state is complete.
+	last *snapshot
+	// failedWatches returns the errors of watches that have not recovered.
+	failedWatches func() []error
 }
 
 // New returns the dashboard of a hub. book explains reasons.
 func New(hub *installations.Hub, book *explanation.Book, c clock.PassiveClock) *Dashboard {
 	sum := sha256.Sum256([]byte(style))
 	return &Dashboard{
-		hub: hub, book: book, clock: c, last: snapshot{hub: hub.Name, at: c.Now()},
+		hub: hub, book: book, clock: c, failedWatches: func() []error { return nil },
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 	}
 }
@@ -62,6 +65,9 @@ func (d *Dashboard) Watch(ctx context.Context, watcher *installations.Watcher, f
 	for _, e := range failed {
 		texts = append(texts, e.Error())
 	}
+	d.mu.Lock()
+	d.failedWatches = watcher.Failures
+	d.mu.Unlock()
 	return watcher.Run(ctx, func(objects installations.Objects) (bool, error) {
 		d.setState(objects, texts)
 		return false, nil
@@ -69,16 +75,24 @@ func (d *Dashboard) Watch(ctx context.Context, watcher *installations.Watcher, f
 }
 
 func (d *Dashboard) setState(objects installations.Objects, failures []string) {
-	next := snapshot{hub: d.hub.Name, at: d.clock.Now(), all: installations.Compose(objects), objects: objects, failures: failures}
+	next := &snapshot{hub: d.hub.Name, at: d.clock.Now(), all: installations.Compose(objects), objects: objects, failures: failures}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last = next
 }
 
+// state returns the state with the failures of watches; nil before the state is complete.
 func (d *Dashboard) state() *snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := d.last
+	if d.last == nil {
+		return nil
+	}
+	out := *d.last
+	out.failures = slices.Clone(out.failures)
+	for _, err := range d.failedWatches() {
+		out.failures = append(out.failures, "this state may be old: "+err.Error())
+	}
 	return &out
 }
 
@@ -107,6 +121,10 @@ func (d *Dashboard) protect(next http.Handler) http.Handler {
 			http.Error(w, "the dashboard answers requests for 127.0.0.1 and localhost alone", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "the dashboard only reads", http.StatusMethodNotAllowed)
+		case d.state() == nil:
+			header.Set("Retry-After", "1")
+			header.Set("Refresh", "1") // for browsers
+			http.Error(w, "the dashboard has not read all objects of the hub yet", http.StatusServiceUnavailable)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -138,7 +156,7 @@ func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the hub has no installation on a cluster of this name", http.StatusNotFound)
 		return
 	}
-	view := clusterView{Cluster: name, Updated: s.at.Format(time.TimeOnly)}
+	view := clusterView{Cluster: name, Updated: s.at.Format(time.TimeOnly), Failures: s.failures}
 	var works []workv1.ManifestWork
 	isListed := false
 	var tree bytes.Buffer
@@ -162,7 +180,7 @@ func (d *Dashboard) serveCluster(w http.ResponseWriter, r *http.Request) {
 // serveReason shows the documentation of a reason, and the clusters with the reason.
 func (d *Dashboard) serveReason(w http.ResponseWriter, r *http.Request) {
 	s, name := d.state(), r.URL.Query().Get("name")
-	view := reasonView{Reason: name, Updated: s.at.Format(time.TimeOnly)}
+	view := reasonView{Reason: name, Updated: s.at.Format(time.TimeOnly), Failures: s.failures}
 	rows, _ := d.book.Explain(name)
 	for _, row := range rows {
 		view.Rows = append(view.Rows, reasonRow{row.Condition, row.Status, row.Meaning, row.Remedy})

@@ -4,6 +4,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -117,6 +118,29 @@ func newDashboard(t *testing.T, objects installations.Objects) (*Dashboard, *ato
 	out := New(hub, book, clocktesting.NewFakePassiveClock(now()))
 	out.setState(objects, nil)
 	return out, requests
+}
+
+// TestStateOfHub holds that no page shows a state that is not complete, and that every page tells of watches without answers.
+func TestStateOfHub(t *testing.T) {
+	d, _ := newDashboard(t, installations.Objects{})
+	d.last = nil
+	for _, path := range []string{"/", "/status.json"} {
+		answer := request(t, d, http.MethodGet, "127.0.0.1:8700", path)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("before the lists %s answers %s", path, answer.Status)
+		}
+	}
+	d.setState(installations.Objects{}, []string{"no permission"})
+	d.failedWatches = func() []error { return []error{errors.New("connection refused")} }
+	for _, path := range []string{"/", "/reason?name=InvalidSpec"} {
+		page := readPage(t, d, path)
+		for _, want := range []string{"no permission", "this state may be old: connection refused"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, page)
+			}
+		}
+	}
 }
 
 // request returns the answer to a request for a host.

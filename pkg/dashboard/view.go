@@ -220,6 +220,7 @@ type clusterView struct {
 // reasonView is the content of the page of one reason.
 type reasonView struct {
 	Reason, Updated string
+	Failures        []string
 	Rows            []reasonRow
 	Clusters        []cellView
 }

@@ -161,7 +161,7 @@ func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return last, err
 	}
-	return last, &TimeoutError{Progress: last, cause: err, stale: w.listFailures()}
+	return last, &TimeoutError{Progress: last, cause: err, stale: w.Failures()}
 }
 
 // failureJudge decides when a failure has lasted long enough.

@@ -287,11 +287,11 @@ func TestRecoveredWatch(t *testing.T) {
 	informer := &stubInformer{version: "5"}
 	w := &Watcher{sources: []source{{resource: api.Serving.Resource()}}, informers: []cache.SharedIndexInformer{informer}, failures: map[string]watchFailure{}}
 	w.noteFailure(w.sources[0].describe(), watchFailure{errors.New("503"), "5"})
-	if got := w.listFailures(); len(got) != 1 {
+	if got := w.Failures(); len(got) != 1 {
 		t.Errorf("a watch without an answer: %v", got)
 	}
 	informer.version = "6"
-	if got := w.listFailures(); len(got) != 0 {
+	if got := w.Failures(); len(got) != 0 {
 		t.Errorf("a watch that has recovered: %v", got)
 	}
 }
@@ -308,7 +308,7 @@ func TestForbiddenWatchOfFleets(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
 	})
 	watcher, _, end := awaitOn(t, t.Context(), hub, requests, GoalReady)
-	for len(watcher.listFailures()) == 0 {
+	for len(watcher.Failures()) == 0 {
 		goruntime.Gosched()
 	}
 	write(t, hub, ready, applied)

@@ -94,6 +94,7 @@ func (w *Watcher) prepare(informer cache.SharedIndexInformer, s *source, end con
 	return errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		explained := w.hub.explain("watch "+name, err)
 		w.noteFailure(name, watchFailure{explained, informer.LastSyncResourceVersion()})
+		w.noteChange()
 		if apierrors.IsForbidden(err) && !s.isOptional {
 			end(explained)
 		}
@@ -117,12 +118,13 @@ func (w *Watcher) noteFailure(name string, failure watchFailure) {
 // explainEnd returns the cause of the end, and the errors of watches that have not recovered.
 func (w *Watcher) explainEnd(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	errs := slices.DeleteFunc(w.listFailures(), func(err error) bool { return errors.Is(cause, err) })
+	errs := slices.DeleteFunc(w.Failures(), func(err error) bool { return errors.Is(cause, err) })
 	return errors.Join(slices.Insert(errs, 0, cause)...)
 }
 
-// listFailures returns the errors of watches that have not recovered, in the order of the lists.
-func (w *Watcher) listFailures() []error {
+// Failures returns the errors of watches that have not recovered, in the order of the lists: the state that Run visits may be old. A new
+// failure has Run visit the objects.
+func (w *Watcher) Failures() []error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []error

@@ -28,6 +28,7 @@ func hubClients(kubeconfig string) (hub.Clients, error) {
 	if err != nil {
 		return hub.Clients{}, fmt.Errorf("cannot read the hub's kubeconfig: %w", err)
 	}
+	config.QPS = -1 // the API server's fairness limits the requests of a large release
 	return hub.NewClients(config)
 }
 

@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -158,15 +160,20 @@ func planWorks(ctx context.Context, clients hub.Clients) ([]Step, error) {
 		for _, selector := range []string{
 			addonv1beta1.AddonLabelKey + "=" + c.AddOnName(), api.FoundationLabel + "=" + string(c) + ",!" + addonv1beta1.AddonLabelKey,
 		} {
-			list, err := clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
+			pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return clients.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, options)
+			})
+			err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+				if w, isWork := o.(*workv1.ManifestWork); isWork {
+					steps = append(steps, planWork(clients, c, w)...)
+				}
+				return nil
+			})
 			if apierrors.IsNotFound(err) {
 				return nil, nil
 			}
 			if err != nil {
 				return nil, fmt.Errorf("cannot list ManifestWorks: %w", err)
-			}
-			for _, w := range list.Items {
-				steps = append(steps, planWork(clients, c, &w)...)
 			}
 		}
 	}
@@ -174,20 +181,21 @@ func planWorks(ctx context.Context, clients hub.Clients) ([]Step, error) {
 }
 
 // planWork returns the step for a work; none for a work that is being deleted, which no hub can stop, and for a work whose agent has
-// not yet given up the objects.
+// not yet given up the objects. The step does not keep the work: the works of a large fleet fill the memory.
 func planWork(clients hub.Clients, component api.Component, w *workv1.ManifestWork) []Step {
 	works, name := clients.Works.WorkV1().ManifestWorks(w.Namespace), describeObject("ManifestWork", w)
+	workName, uid := w.Name, w.UID
 	switch {
 	case w.DeletionTimestamp != nil, manifestwork.IsOrphaned(w) && !manifestwork.IsDeletable(w):
 		return nil
 	case manifestwork.IsOrphaned(w), w.Name == manifestwork.GateName(component), w.Name == manifestwork.VerificationName(component):
 		// Gate and verification have no object that a user needs.
 		return []Step{newStep("delete "+name, func(ctx context.Context) error {
-			return works.Delete(ctx, w.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &w.UID}})
+			return works.Delete(ctx, workName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		})}
 	}
 	return []Step{newStep("make the cluster keep the objects of "+name, func(ctx context.Context) error {
-		read, err := works.Get(ctx, w.Name, metav1.GetOptions{})
+		read, err := works.Get(ctx, workName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

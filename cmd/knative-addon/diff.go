@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,17 +62,14 @@ func newDiffCommand() *cobra.Command {
 			"A managed cluster is compared with its ManifestWorks. Of a cluster without a work agent the hub records only version and rendering, so that the " +
 			"command reports whether the objects change, and not which.\n\nThe rendering flags have to be those of the manager. The command " +
 			"ends with exit code 0 without a difference, 1 with a difference, and 2 for an error. The command sends requests to the hub alone, and writes nothing.",
-		Example: diffExample,
+		Example:     diffExample,
+		Annotations: map[string]string{exitCodeAnnotation: strconv.Itoa(exitDiffFailed)},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := c.runDiff(cmd, args)
-			switch {
-			case err == nil:
-				return nil
-			case errors.Is(err, errDifference):
+			if errors.Is(err, errDifference) {
 				return &exitError{err, exitDifference}
-			default:
-				return &exitError{err, exitDiffFailed}
 			}
+			return err
 		},
 	}
 	c.add(cmd)

@@ -21,8 +21,8 @@ func TestDiffInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := execute(t, newDiffCommand(), "", append(tc.args, "--kubeconfig", newCompletionHub(t))...)
-			if err == nil || exitCodeOf(err) != 2 || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error is %v, exit code %d, want %q", err, exitCodeOf(err), tc.want)
+			if err == nil || exitCodeOf(newDiffCommand(), err) != 2 || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, exit code %d, want %q", err, exitCodeOf(newDiffCommand(), err), tc.want)
 			}
 		})
 	}
@@ -49,7 +49,7 @@ func TestDiffInstalled(t *testing.T) {
 			cmd.SilenceUsage, cmd.SilenceErrors = true, true
 			err, code := cmd.ExecuteContext(t.Context()), 0
 			if err != nil {
-				code = exitCodeOf(err)
+				code = exitCodeOf(newDiffCommand(), err)
 				warnings.WriteString(err.Error())
 			}
 			if code != tc.code || !strings.Contains(warnings.String(), tc.want) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,13 +53,10 @@ func newImagesCommand() *cobra.Command {
 			"missing or could not be checked. The command ends with exit code 0 when every image exists, 1 when an image is missing, and 2 when no image is known " +
 			"to be missing and a registry did not answer the question, or for another error. The result is that of this machine: a cluster may " +
 			"have other credentials, networks and mirrors.",
-		Example: imagesExample,
+		Example:     imagesExample,
+		Annotations: map[string]string{exitCodeAnnotation: strconv.Itoa(exitImagesNotChecked)},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := c.runImages(cmd)
-			if coded := (*exitError)(nil); err != nil && c.check && !errors.As(err, &coded) {
-				return &exitError{err, exitImagesNotChecked}
-			}
-			return err
+			return c.runImages(cmd)
 		},
 	}
 	c.addFlags(cmd)

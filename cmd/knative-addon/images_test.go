@@ -103,13 +103,13 @@ func TestImagesCheck(t *testing.T) { //nolint:gocognit // the steps and their ch
 	if strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "missing: "+references[0]+": ") || !strings.Contains(out, "_UNKNOWN") || !strings.Contains(out, "; used by ") {
 		t.Errorf("the output is %q, want one line about %s", out, references[0])
 	}
-	if err == nil || exitCodeOf(err) != exitImageMissing || !strings.Contains(err.Error(), "1 missing, 0 not checked") {
-		t.Errorf("error is %v, exit code %d", err, exitCodeOf(err))
+	if err == nil || exitCodeOf(newImagesCommand(), err) != exitImageMissing || !strings.Contains(err.Error(), "1 missing, 0 not checked") {
+		t.Errorf("error is %v, exit code %d", err, exitCodeOf(newImagesCommand(), err))
 	}
 
 	out, err = execute(t, newImagesCommand(), mirror.resource, "-f", "-", "--trusted-namespaces", "fleet", "--check", "--output", "json")
-	if err == nil || exitCodeOf(err) != exitImageMissing {
-		t.Errorf("error is %v, exit code %d", err, exitCodeOf(err))
+	if err == nil || exitCodeOf(newImagesCommand(), err) != exitImageMissing {
+		t.Errorf("error is %v, exit code %d", err, exitCodeOf(newImagesCommand(), err))
 	}
 	states := map[string]int{}
 	for line := range strings.Lines(out) {
@@ -128,8 +128,8 @@ func TestImagesCheck(t *testing.T) { //nolint:gocognit // the steps and their ch
 
 	mirror.Close()
 	out, err = execute(t, newImagesCommand(), mirror.resource, "-f", "-", "--trusted-namespaces", "fleet", "--check")
-	if strings.Count(out, "not checked: ") != len(references) || strings.Contains(out, "missing: ") || exitCodeOf(err) != exitImagesNotChecked {
-		t.Errorf("the output is %q, error %v, exit code %d", out, err, exitCodeOf(err))
+	if strings.Count(out, "not checked: ") != len(references) || strings.Contains(out, "missing: ") || exitCodeOf(newImagesCommand(), err) != exitImagesNotChecked {
+		t.Errorf("the output is %q, error %v, exit code %d", out, err, exitCodeOf(newImagesCommand(), err))
 	}
 }
 
@@ -160,12 +160,12 @@ func TestImagesInput(t *testing.T) {
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			_, err := execute(t, newImagesCommand(), servingYAML, append([]string{"-f", "-"}, args...)...)
-			if err == nil || exitCodeOf(err) != exitImagesNotChecked || !strings.Contains(err.Error(), wrong) {
-				t.Errorf("error is %v, exit code %d, want %q", err, exitCodeOf(err), wrong)
+			if err == nil || exitCodeOf(newImagesCommand(), err) != exitImagesNotChecked || !strings.Contains(err.Error(), wrong) {
+				t.Errorf("error is %v, exit code %d, want %q", err, exitCodeOf(newImagesCommand(), err), wrong)
 			}
 		})
 	}
-	if _, err := execute(t, newImagesCommand(), servingYAML, "-f", "-", "--version", "9.9"); render.ReasonOf(err) != render.ReasonUnknownVersion || exitCodeOf(err) != 1 {
+	if _, err := execute(t, newImagesCommand(), servingYAML, "-f", "-", "--version", "9.9"); render.ReasonOf(err) != render.ReasonUnknownVersion || exitCodeOf(newImagesCommand(), err) != exitImagesNotChecked {
 		t.Errorf("without a check, error is %v", err)
 	}
 }

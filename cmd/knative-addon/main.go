@@ -16,10 +16,10 @@ var version = "devel"
 
 func main() {
 	name := invokedName(os.Args[0])
-	cmd := newRootCommand(name)
-	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	cmd, err := newRootCommand(name).ExecuteContextC(ctrl.SetupSignalHandler())
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, nameCommands(err.Error(), name))
-		os.Exit(exitCodeOf(err))
+		os.Exit(exitCodeOf(cmd, err))
 	}
 }
 

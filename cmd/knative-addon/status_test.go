@@ -81,6 +81,21 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
+// TestExitCodesOfWrongUse holds that wrong flags and arguments do not end like a difference or a missing image.
+func TestExitCodesOfWrongUse(t *testing.T) {
+	for args, want := range map[string]int{
+		"diff --ouput name": 2, "diff --installed --namespace team --all-namespaces": 2, "diff --installed --verification Bad": 2,
+		"images --check knative.yaml": 2, "images --check": 2, "images --check --filename x --mode X": 2, "wait --nope": 1, "nonsense": 1,
+	} {
+		root := newRootCommand(programName)
+		root.SetArgs(strings.Fields(args))
+		cmd, err := root.ExecuteContextC(t.Context())
+		if err == nil || exitCodeOf(cmd, err) != want {
+			t.Errorf("%s: exit code %d of error %v, want %d", args, exitCodeOf(cmd, err), err, want)
+		}
+	}
+}
+
 // TestWaitExitCodes holds the exit codes that docs/commands.md names.
 func TestWaitExitCodes(t *testing.T) {
 	for _, tc := range []struct {
@@ -91,7 +106,7 @@ func TestWaitExitCodes(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", &exitError{&installations.FailedError{}, exitFailed}), 2},
 		{&exitError{&installations.TimeoutError{}, exitTimeout}, 1},
 	} {
-		if got := exitCodeOf(tc.err); got != tc.want {
+		if got := exitCodeOf(newWaitCommand(), tc.err); got != tc.want {
 			t.Errorf("the exit code of %T is %d, want %d", tc.err, got, tc.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,11 +38,18 @@ type exitError struct {
 
 func (e *exitError) Unwrap() error { return e.error }
 
+// exitCodeAnnotation of a command is the exit code of errors without a code of their own, wrong flags and arguments included; without the
+// annotation the code is 1.
+const exitCodeAnnotation = "exit-code"
+
 // exitCodeOf returns the exit code for the error of a command.
-func exitCodeOf(err error) int {
+func exitCodeOf(cmd *cobra.Command, err error) int {
 	var coded *exitError
 	if errors.As(err, &coded) {
 		return coded.code
+	}
+	if code, err := strconv.Atoi(cmd.Annotations[exitCodeAnnotation]); err == nil {
+		return code
 	}
 	return 1
 }

@@ -5,7 +5,6 @@ package rollout
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,10 +89,7 @@ func Determine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (Pl
 	if err != nil || !first.isOpen {
 		return plan.Plan, err
 	}
-	first.TimedOut.Insert(plan.TimedOut.UnsortedList()...)
-	if first.Recheck == 0 || plan.Recheck > 0 && plan.Recheck < first.Recheck {
-		first.Recheck = plan.Recheck
-	}
+	first.join(&plan.Plan)
 	return first.Plan, nil
 }
 
@@ -131,12 +127,49 @@ func strategyOfRest(strategy clusterv1alpha1.RolloutStrategy, all, rest int) clu
 // enginePlan is the plan for the clusters of one run of OCM's engine.
 type enginePlan struct {
 	Plan
-	// isOpen reports whether the rollout awaits a cluster.
+	// isOpen reports whether a cluster does not have the change, or does not work with the change.
 	isOpen bool
+	// awaits reports whether the rollout awaits a cluster that has not failed.
+	awaits bool
 }
 
-// runEngine returns the plan of OCM's engine for the clusters, in the order of their groups.
+// runEngine returns the plan of OCM's engine for the clusters. A rollout group by group runs the engine for each group: the engine counts failed
+// clusters of later groups as clusters of the first group, and would not begin the groups between.
 func runEngine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (enginePlan, error) {
+	if strategy.Type != clusterv1alpha1.ProgressivePerGroup || len(clusters) == 0 {
+		return runEngineOnce(strategy, clusters)
+	}
+	groups := map[int32][]Cluster{}
+	keys := numberGroups(clusters)
+	for _, c := range clusters {
+		index := keys[c.Group].GroupIndex
+		groups[index] = append(groups[index], c)
+	}
+	out := enginePlan{Plan: newPlan()}
+	for _, index := range slices.Sorted(maps.Keys(groups)) {
+		plan, err := runEngineOnce(strategy, groups[index])
+		if err != nil {
+			return out, err
+		}
+		if !out.awaits && !out.Stopped {
+			out.Update, out.Stopped, out.awaits = plan.Update, plan.Stopped, plan.awaits
+		}
+		out.isOpen = out.isOpen || plan.isOpen
+		out.join(&plan.Plan)
+	}
+	return out, nil
+}
+
+// join adds the clusters of another plan that exceeded progressDeadline, and the time of the other plan.
+func (p *Plan) join(other *Plan) {
+	p.TimedOut = p.TimedOut.Union(other.TimedOut)
+	if p.Recheck == 0 || other.Recheck > 0 && other.Recheck < p.Recheck {
+		p.Recheck = other.Recheck
+	}
+}
+
+// runEngineOnce returns the plan of one run of OCM's engine, in the order of the groups.
+func runEngineOnce(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (enginePlan, error) {
 	plan := enginePlan{Plan: newPlan()}
 	groups, statuses, now := sdkv1beta1.ClusterGroupsMap{}, []sdkv1alpha1.ClusterRolloutStatus{}, sdkv1alpha1.RolloutClock.Now()
 	keys := numberGroups(clusters)
@@ -165,12 +198,10 @@ func runEngine(strategy clusterv1alpha1.RolloutStrategy, clusters []Cluster) (en
 		plan.Recheck = *result.RecheckAfter
 	}
 	for _, s := range result.ClustersToRollout {
+		plan.awaits = plan.awaits || s.Status != sdkv1alpha1.Failed
 		if s.Status == sdkv1alpha1.ToApply {
 			plan.Update.Insert(s.ClusterName)
 		}
-	}
-	if strategy.Type == clusterv1alpha1.ProgressivePerGroup {
-		plan.Update.Delete(listLater(result.ClustersToRollout)...)
 	}
 	for _, s := range result.ClustersTimeOut {
 		plan.TimedOut.Insert(s.ClusterName)
@@ -190,24 +221,6 @@ func numberGroups(clusters []Cluster) map[sdkv1beta1.GroupKey]sdkv1beta1.GroupKe
 	})
 	for i, key := range order {
 		out[key] = sdkv1beta1.GroupKey{GroupName: key.GroupName, GroupIndex: int32(i)} //nolint:gosec // a number of groups
-	}
-	return out
-}
-
-// listLater returns the clusters of all groups after the first group with a cluster that the rollout awaits. The engine counts the failed
-// clusters of earlier groups as clusters of the group, and begins the next group too early when maxFailures permits failures.
-func listLater(statuses []sdkv1alpha1.ClusterRolloutStatus) []string {
-	first := int32(math.MaxInt32)
-	for _, s := range statuses {
-		if s.Status != sdkv1alpha1.Failed {
-			first = min(first, s.GroupKey.GroupIndex)
-		}
-	}
-	var out []string
-	for _, s := range statuses {
-		if s.GroupKey.GroupIndex > first {
-			out = append(out, s.ClusterName)
-		}
 	}
 	return out
 }

@@ -63,6 +63,7 @@ func TestGroupsAfterFailures(t *testing.T) {
 	perGroup := clusterv1alpha1.RolloutStrategy{
 		Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{RolloutConfig: config},
 	}
+	strict := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.ProgressivePerGroup}
 	withMandatory := func(index int32) clusterv1alpha1.RolloutStrategy {
 		return clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.ProgressivePerGroup, ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{
 			RolloutConfig:           config,
@@ -86,13 +87,16 @@ func TestGroupsAfterFailures(t *testing.T) {
 		want     []string
 		stopped  bool
 	}{
-		"the first group failed":               {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
-		"the second group progresses":          {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Progressing, now), in(2, Waiting, now)}},
-		"the second group has the change":      {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Succeeded, now), in(2, Waiting, now)}, want: []string{"c"}},
-		"the first group cannot work":          {strategy: perGroup, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
-		"the mandatory group cannot work":      {strategy: canary, clusters: []Cluster{in(0, Failed, now), in(1, Waiting, now)}, stopped: true},
-		"the mandatory group could never work": {strategy: canary, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now)}, stopped: true},
-		"the mandatory group has the change":   {strategy: canary, clusters: []Cluster{in(0, Succeeded, now), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},
+		"the first group failed":                         {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
+		"the second group progresses":                    {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Progressing, now), in(2, Waiting, now)}},
+		"the second group has the change":                {strategy: perGroup, clusters: []Cluster{in(0, Progressing, late), in(1, Succeeded, now), in(2, Waiting, now)}, want: []string{"c"}},
+		"the first group cannot work":                    {strategy: perGroup, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now), in(2, Waiting, now)}, want: []string{"b"}},
+		"the last group cannot work":                     {strategy: perGroup, clusters: []Cluster{in(0, Succeeded, late), in(1, Waiting, now), in(2, Failed, late)}, want: []string{"b"}},
+		"the last group cannot work, without a deadline": {strategy: strict, clusters: []Cluster{in(0, Succeeded, late), in(1, Waiting, now), in(2, Failed, late)}, want: []string{"b"}},
+		"the first group cannot work, without failures":  {strategy: strict, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now)}, stopped: true},
+		"the mandatory group cannot work":                {strategy: canary, clusters: []Cluster{in(0, Failed, now), in(1, Waiting, now)}, stopped: true},
+		"the mandatory group could never work":           {strategy: canary, clusters: []Cluster{in(0, Failed, late), in(1, Waiting, now)}, stopped: true},
+		"the mandatory group has the change":             {strategy: canary, clusters: []Cluster{in(0, Succeeded, now), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},
 
 		"a later cluster is late after the mandatory group":    {strategy: canary, clusters: []Cluster{in(0, Succeeded, late), in(1, Progressing, late), in(2, Waiting, now)}, want: []string{"c"}},
 		"a later group cannot work after the mandatory group":  {strategy: withMandatory(0), clusters: []Cluster{in(0, Succeeded, late), in(1, Failed, now), in(2, Waiting, now)}, want: []string{"c"}},

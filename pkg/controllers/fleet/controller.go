@@ -34,6 +34,8 @@ const (
 	refusedRetry = time.Minute
 	// maxWrites is the number of children that one pass writes: a pass must not occupy a worker for long.
 	maxWrites = 100
+	// maxRefused is the number of refused creations, and of refused updates, after which a pass tries no further one: one cause may refuse all.
+	maxRefused = 20
 	// moreWrites is the time until the next pass after a pass that has written maxWrites children.
 	moreWrites = 100 * time.Millisecond
 )
@@ -202,9 +204,10 @@ func (p *pass) requeueWithin(wait time.Duration) {
 	}
 }
 
-// writeChildren writes the children of the clusters that get the revision now, and restores children that were changed.
+// writeChildren writes the children of the clusters that get the revision now, and restores children that were changed. A refused child, as by a
+// quota, does not keep other clusters from their children.
 func (p *pass) writeChildren(ctx context.Context, t *templates) error {
-	writes := 0
+	writes, refused := 0, map[bool]int{} // by whether the write is a creation
 	for i := range p.report.clusters {
 		c := &p.report.clusters[i]
 		if c.phase == phaseSkipped && !c.updated {
@@ -212,7 +215,7 @@ func (p *pass) writeChildren(ctx context.Context, t *templates) error {
 		}
 		for _, component := range t.components() {
 			child := c.children[component]
-			if !p.needsWrite(c, t, component) {
+			if !p.needsWrite(c, t, component) || refused[child == nil] >= maxRefused {
 				continue
 			}
 			if writes++; writes > maxWrites {
@@ -221,9 +224,12 @@ func (p *pass) writeChildren(ctx context.Context, t *templates) error {
 			}
 			err := p.writeChild(ctx, t, component, c.name, child)
 			if isRefusal(err) {
-				p.report.refused = err.Error()
+				if p.report.refused == "" {
+					p.report.refused = err.Error()
+				}
 				p.requeueWithin(refusedRetry)
-				return nil
+				refused[child == nil]++
+				continue
 			}
 			if err != nil {
 				return err

@@ -4,8 +4,10 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -313,7 +315,8 @@ func TestARefusedChildIsReported(t *testing.T) {
 	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "knativeservings"}, "c1", errors.New("spec.manifests may not replace the release"))
 	writes, result := h.passAfter(time.Minute)
 	h.shows("Ready=False/ChildRefused", "RolledOut=False/ChildRefused")
-	if want := []string{"create knativeservings c1", "patch knativefleets/status web"}; !slices.Equal(writes, want) {
+	want := []string{"create knativeservings c1", "create knativeservings c2", "create knativeservings c3", "patch knativefleets/status web"}
+	if !slices.Equal(writes, want) {
 		t.Errorf("the pass writes %q, want %q", writes, want)
 	}
 	if result.RequeueAfter != refusedRetry {
@@ -323,6 +326,24 @@ func TestARefusedChildIsReported(t *testing.T) {
 	h.pass()
 	if got := len(h.children(api.Serving)); got != 3 {
 		t.Errorf("%d children", got)
+	}
+}
+
+// TestRefusedChildrenAreBounded holds that refused creations, as by a quota, keep no other cluster from its change, and that one pass tries few.
+func TestRefusedChildrenAreBounded(t *testing.T) {
+	h := newHub(t, allClusters, newProfile("z"))
+	h.pass()
+	for n := range maxRefused + 5 {
+		h.profiles = append(h.profiles, newProfile(fmt.Sprintf("c%02d", n)))
+	}
+	h.change("z", func(c *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(c.Object, "1.20", "spec", "version")
+	})
+	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "knativeservings"}, "c1", errors.New("exceeded quota"))
+	writes, _ := h.passAfter(time.Minute)
+	creations := len(slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return !strings.HasPrefix(w, "create ") }))
+	if creations != maxRefused || !slices.Contains(writes, "patch knativeservings z") {
+		t.Errorf("the pass tries %d creations, and writes %q", creations, writes)
 	}
 }
 

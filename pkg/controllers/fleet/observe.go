@@ -130,7 +130,7 @@ func (p *pass) decideRemovals(t *templates) []removalCandidate {
 		confirmed: p.fleet.Annotations[api.RemovalAnnotation] == api.RemovalConfirm, now: p.now,
 	}
 	if p.fleet.Spec.MaxRemoval != nil {
-		in.maxRemoval = *p.fleet.Spec.MaxRemoval
+		in.maxRemoval = intstr.Parse(p.fleet.Spec.MaxRemoval.String()) // a number may be in quotes
 	}
 	in.candidates, in.owned = p.listDeselected(t)
 	plan := planRemovals(in)
@@ -174,8 +174,11 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 			if !metav1.IsControlledBy(child, p.fleet) {
 				continue
 			}
-			owned++
-			if child.GetDeletionTimestamp() != nil || wanted.Has(component) && selected.Has(name) {
+			if child.GetDeletionTimestamp() != nil { // counted as removed
+				continue
+			}
+			if wanted.Has(component) && selected.Has(name) {
+				owned++
 				continue
 			}
 			key := string(component) + "/" + name
@@ -187,6 +190,8 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 			at, counted := countedBefore[child.GetUID()]
 			if counted = counted && p.now.Sub(at) < removalWindow; counted {
 				p.times.counted[child.GetUID()] = at
+			} else {
+				owned++
 			}
 			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since, counted: counted})
 		}

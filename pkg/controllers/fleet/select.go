@@ -146,9 +146,16 @@ func newCluster(name string, profile *clusterinventoryv1alpha1.ClusterProfile, g
 	return out
 }
 
-// compactClusters sorts the clusters by name and keeps the first of each name. The sort is stable: the first group counts.
+// compactClusters sorts the clusters by name and keeps the first of each name. The sort is stable: the first group counts. A decision on another
+// namespace does not hide the cluster of this namespace.
 func compactClusters(in []cluster) []cluster {
-	slices.SortStableFunc(in, func(a, b cluster) int { return strings.Compare(a.name, b.name) })
+	isOther := func(c cluster) int {
+		if c.unresolved == fleetv1alpha1.ReasonOtherNamespace {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(in, func(a, b cluster) int { return cmp.Or(strings.Compare(a.name, b.name), isOther(a)-isOther(b)) })
 	return slices.CompactFunc(in, func(a, b cluster) bool { return a.name == b.name })
 }
 

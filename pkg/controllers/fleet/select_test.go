@@ -104,6 +104,11 @@ func TestSelectClusters(t *testing.T) {
 			spec: key, in: selectionInput{keyDecisions: []*clusterinventoryv1alpha1.PlacementDecision{keyDecision("a", "0", refTo("c1", "red"))}},
 			want: []string{"c1  0 OtherNamespace"},
 		},
+		"a decision on another namespace does not hide the profile of the same name": {
+			spec: key, in: selectionInput{keyDecisions: []*clusterinventoryv1alpha1.PlacementDecision{
+				keyDecision("a", "0", refTo("c1", "red")), keyDecision("b", "1", refTo("c1")),
+			}}, want: []string{"c1  1 "},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.spec, tc.in.profiles = &tc.spec, profiles

@@ -302,6 +302,14 @@ func SpecFaultReasons() []string {
 	}
 }
 
+// UnreachableReasons lists the reasons of TargetClusterResolved that end when the cluster answers again.
+func UnreachableReasons() []string {
+	return []string{
+		ReasonManagedClusterUnavailable, ReasonClusterProfileNotReady, ReasonRemoteClusterStale, ReasonRemoteClientCreationFailed,
+		ReasonAccessProviderFailed, ReasonRemoteAnswerRefused,
+	}
+}
+
 // Reasons returns every reason of this package by condition type.
 func Reasons() map[string][]string {
 	unknown := []string{ReasonTargetNotResolved, ReasonNotRendered, ReasonDelivering, ReasonRemoving}

@@ -347,6 +347,41 @@ func TestRefusedChildrenAreBounded(t *testing.T) {
 	}
 }
 
+// TestUnreachableClusters holds that a waiting cluster that does not answer gets the change when the cluster answers again, and not before.
+func TestUnreachableClusters(t *testing.T) {
+	h := runningFleet(t, oneByOne)
+	h.report("c1", "Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale")
+	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
+	for range 4 {
+		h.pass()
+		h.report("c2", "Ready=True/Ready")
+		h.report("c3", "Ready=True/Ready")
+	}
+	h.pass()
+	h.shows("RolledOut=False/ClustersUnresolved", "TargetClusterResolved=False/ClustersUnresolved")
+	if got := h.versions(); got != "c1=1.22 c2=1.23 c3=1.23" {
+		t.Errorf("without an answer of the first cluster the children have %s", got)
+	}
+	h.report("c1", "Ready=True/Ready")
+	h.pass()
+	if got := h.versions(); got != "c1=1.23 c2=1.23 c3=1.23" {
+		t.Errorf("after the return the children have %s", got)
+	}
+}
+
+// TestFailedClusterIsLost holds that a cluster with a spec that cannot be installed stops the rollout, also when the cluster does not answer.
+func TestFailedClusterIsLost(t *testing.T) {
+	h := runningFleet(t, oneByOne)
+	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
+	h.pass()
+	h.report("c1", "Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale", "InstallSucceeded=False/UnknownVersion")
+	h.pass()
+	h.shows("RolledOut=False/MaxFailuresExceeded")
+	if got := h.versions(); got != "c1=1.23 c2=1.22 c3=1.22" {
+		t.Errorf("after the loss of the failed cluster the children have %s", got)
+	}
+}
+
 func TestStatusIsWrittenSeldom(t *testing.T) {
 	h := newHub(t, allClusters, threeProfiles()...)
 	h.pass()

@@ -146,9 +146,18 @@ func (r *stateReader) readChild(child *unstructured.Unstructured) childState {
 	case !metav1.IsControlledBy(child, r.fleet) && !mayAdopt(child, r.fleet):
 		return childState{phase: phaseSkipped, reason: fleetv1alpha1.ReasonNotOwned, unresolved: true}
 	case !r.hasRevision(child):
+		conditions, _ := readConditions(child)
+		if resolved := apimeta.FindStatusCondition(conditions, api.TargetClusterResolved); isUnreachable(resolved) {
+			return childState{phase: phaseSkipped, reason: resolved.Reason, unresolved: true} // the cluster gets its turn when the cluster is back
+		}
 		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting, since: updatedAt(child)}
 	}
 	return readInstallation(child)
+}
+
+// isUnreachable reports whether condition TargetClusterResolved says that the cluster does not answer.
+func isUnreachable(resolved *metav1.Condition) bool {
+	return resolved != nil && resolved.Status == metav1.ConditionFalse && slices.Contains(api.UnreachableReasons(), resolved.Reason)
 }
 
 // readInstallation reads the state of a child of the revision from the conditions of the child.
@@ -159,14 +168,16 @@ func readInstallation(child *unstructured.Unstructured) childState {
 		return childState{phase: phaseProgressing, reason: fleetv1alpha1.ReasonChildNotReady, since: updatedAt(child)}
 	}
 	out := childState{phase: phaseProgressing, reason: ready.Reason, since: laterTime(updatedAt(child), ready.LastTransitionTime.Time)}
-	installed := apimeta.FindStatusCondition(conditions, api.InstallSucceeded)
+	installed, resolved := apimeta.FindStatusCondition(conditions, api.InstallSucceeded), apimeta.FindStatusCondition(conditions, api.TargetClusterResolved)
+	out.unresolved = resolved != nil && resolved.Status == metav1.ConditionFalse
+	hasFault := installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(api.SpecFaultReasons(), installed.Reason)
 	switch {
 	case ready.Status == metav1.ConditionTrue:
 		out.phase = phaseSucceeded
-	case apimeta.IsStatusConditionFalse(conditions, api.TargetClusterResolved):
-		out.phase, out.unresolved = phaseSkipped, true
-	case installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(api.SpecFaultReasons(), installed.Reason):
+	case hasFault && (!out.unresolved || isUnreachable(resolved)): // also of a cluster that does not answer: only another template helps
 		out.phase, out.reason = phaseFailed, installed.Reason
+	case out.unresolved:
+		out.phase = phaseSkipped
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,8 @@ type Reconciler struct {
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
 
-	stops stops
+	stops  stops
+	begins begins
 }
 
 // Reports holds the reports of this process on the renderings of clusters without a work agent.
@@ -82,6 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if !waiting && !directWaiting {
 		r.reportStops(component, nil, nil)
+		r.forgetBegins(component)
 		return reconcile.Result{}, nil
 	}
 	rollouts, err := r.gatherRollouts(ctx, component, addOns, configs)
@@ -109,9 +112,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: next}, nil
 }
 
+// noteBegin notes when the rollout began, as long as a cluster of the component waits, and skips failures of an earlier time. A manager that
+// starts takes the time from the clusters that wait.
+func (r *Reconciler) noteBegin(o *clusterRollout) {
+	r.begins.Lock()
+	defer r.begins.Unlock()
+	if r.begins.times == nil {
+		r.begins.times = map[beginKey]time.Time{}
+	}
+	key := beginKey{o.component, o.key}
+	r.begins.times[key] = skipEarlierFailures(o.members, r.begins.times[key])
+}
+
+// forgetBegins forgets the rollouts of a component without a waiting cluster.
+func (r *Reconciler) forgetBegins(component api.Component) {
+	r.begins.Lock()
+	defer r.begins.Unlock()
+	maps.DeleteFunc(r.begins.times, func(key beginKey, _ time.Time) bool { return key.component == component })
+}
+
+// begins holds the times at which rollouts began.
+type begins struct {
+	sync.Mutex
+	times map[beginKey]time.Time
+}
+
+// beginKey names a rollout of a component.
+type beginKey struct {
+	component api.Component
+	rollout   string
+}
+
 // continueRollout gives the turn to the next clusters of one rollout, and returns the plan. A cluster whose turn cannot be recorded does
 // not keep the turn from other clusters.
 func (r *Reconciler) continueRollout(ctx context.Context, o *clusterRollout) (rollout.Plan, error) {
+	r.noteBegin(o)
 	clusters := make([]rollout.Cluster, 0, len(o.members))
 	for _, m := range o.members {
 		clusters = append(clusters, m.Cluster)

@@ -90,7 +90,7 @@ func (r *Reconciler) readDirectMember(component api.Component, config *unstructu
 		}
 	case report.Rendering == "": // the manager delivers nothing
 	case report.Waits && !hadTurn:
-		m.Phase = rollout.Waiting
+		m.wait(conditions)
 	case report.Waits: // the turn was given a moment ago, or the passes since fail
 		m.Phase, m.Since = rollout.Progressing, r.failingSince(report)
 	case hadTurn && apimeta.IsStatusConditionTrue(conditions, api.RenderingCurrent) && apimeta.IsStatusConditionFalse(conditions, api.TargetClusterResolved):

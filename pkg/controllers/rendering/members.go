@@ -44,6 +44,10 @@ type member struct {
 	// pending reports that the bundle of the cluster is being rendered. Such a cluster takes a place among the clusters that make
 	// progress: the other clusters of the rollout neither wait for the bundle nor get more turns than the strategy permits.
 	pending bool
+	// waitsSince is the time since which the cluster reports that the cluster waits; zero for any other cluster.
+	waitsSince time.Time
+	// failedAfter is the time at which the rendering of a cluster ran that does not work now; zero for any other cluster.
+	failedAfter time.Time
 }
 
 // listAddOns returns the add-ons of the component that are not being deleted, and whether a cluster waits for its turn.
@@ -91,7 +95,7 @@ func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClus
 	m.rendering = bundle.RenderingName()
 	if manifestwork.AwaitsTurn(bundle, m.foundation, payloads, agentdeploy.ConfigsToMap(a.Status.ConfigReferences)) {
 		if r.isClusterAvailable(a.Namespace) {
-			m.Phase = rollout.Waiting
+			m.wait(a.Status.Conditions)
 		}
 		return m, nil
 	}
@@ -114,12 +118,39 @@ func (m *member) phaseOf(conditions []metav1.Condition, health, turn string, now
 	case c.Status == metav1.ConditionUnknown:
 		return rollout.Progressing, c.LastTransitionTime.Time
 	case available != nil && available.Status == metav1.ConditionFalse:
+		m.failedAfter = c.LastTransitionTime.Time
 		if available.LastTransitionTime.After(c.LastTransitionTime.Time) {
 			return rollout.Progressing, available.LastTransitionTime.Time
 		}
 		return rollout.Progressing, c.LastTransitionTime.Time
 	}
 	return rollout.Succeeded, c.LastTransitionTime.Time
+}
+
+// wait makes the cluster wait for its turn.
+func (m *member) wait(conditions []metav1.Condition) {
+	m.Phase = rollout.Waiting
+	if c := apimeta.FindStatusCondition(conditions, api.RenderingCurrent); c != nil && c.Status == metav1.ConditionFalse {
+		m.waitsSince = c.LastTransitionTime.Time
+	}
+}
+
+// skipEarlierFailures takes the clusters out of a rollout whose rendering ran before the first cluster began to wait: the rollout has not
+// changed these clusters, and must not stop because of a failure of an earlier time. The result is the time at which the rollout began: last, or
+// the time of a cluster that has waited for longer.
+func skipEarlierFailures(members []*member, last time.Time) (began time.Time) {
+	began = last
+	for _, m := range members {
+		if !m.waitsSince.IsZero() && (began.IsZero() || m.waitsSince.Before(began)) {
+			began = m.waitsSince
+		}
+	}
+	for _, m := range members {
+		if !m.failedAfter.IsZero() && m.failedAfter.Before(began) {
+			m.Phase, m.Since = rollout.Skipped, time.Time{}
+		}
+	}
+	return began
 }
 
 func (r *Reconciler) findFoundation(component api.Component, cluster string) (*workv1.ManifestWork, error) {

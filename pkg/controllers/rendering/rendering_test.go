@@ -54,6 +54,42 @@ func TestParseStrategy(t *testing.T) {
 	}
 }
 
+// TestEarlierFailures holds that a cluster which the rollout has not changed does not stop the rollout, and that a cluster which failed after its
+// turn does.
+func TestEarlierFailures(t *testing.T) {
+	at := func(second int64) metav1.Time { return metav1.NewTime(time.Unix(second, 0)) }
+	failing := func(ranAt int64) *member {
+		m := &member{}
+		m.Phase, m.Since = m.phaseOf([]metav1.Condition{
+			{Type: api.RenderingCurrent, Status: metav1.ConditionTrue, LastTransitionTime: at(ranAt)},
+			{Type: addonv1beta1.ManagedClusterAddOnConditionAvailable, Status: metav1.ConditionFalse, LastTransitionTime: at(500)},
+		}, addonv1beta1.ManagedClusterAddOnConditionAvailable, "", time.Unix(2000, 0))
+		return m
+	}
+	waiting := func(since int64) *member {
+		m := &member{}
+		m.wait([]metav1.Condition{{Type: api.RenderingCurrent, Status: metav1.ConditionFalse, LastTransitionTime: at(since)}})
+		return m
+	}
+	for name, tc := range map[string]struct {
+		members []*member
+		began   time.Time
+		want    rollout.Phase
+	}{
+		"a failure before the rollout":           {[]*member{failing(10), waiting(1000), waiting(900)}, time.Time{}, rollout.Skipped},
+		"a failure after the turn":               {[]*member{failing(950), waiting(1000), waiting(900)}, time.Time{}, rollout.Progressing},
+		"a failure after the turn, and a resume": {[]*member{failing(950), waiting(1000)}, time.Unix(900, 0), rollout.Progressing},
+		"a failure when no cluster waits yet":    {[]*member{failing(10), {}}, time.Time{}, rollout.Progressing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			skipEarlierFailures(tc.members, tc.began)
+			if got := tc.members[0].Phase; got != tc.want {
+				t.Errorf("the phase is %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestPhaseOf holds which clusters count for a rollout after their turn.
 func TestPhaseOf(t *testing.T) {
 	now := time.Unix(2000, 0)

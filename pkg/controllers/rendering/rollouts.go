@@ -37,6 +37,7 @@ type clusterRollout struct {
 	// key names the object that has the strategy, or the namespace of the members. related is that object, for Events; nil for the
 	// default strategy.
 	key        string
+	component  api.Component
 	related    *corev1.ObjectReference
 	definition *addonv1beta1.ClusterManagementAddOn
 	strategy   clusterv1alpha1.RolloutStrategy
@@ -93,7 +94,7 @@ func (r *Reconciler) gatherRollouts(
 			return nil, err
 		}
 		if out[of.key] == nil {
-			of.definition = g.definition
+			of.definition, of.component = g.definition, component
 			out[of.key] = of
 		}
 		out[of.key].members = append(out[of.key].members, m)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -159,7 +160,7 @@ func (c *registerCommand) computeGrant(cmd *cobra.Command, hub *register.Cluster
 		if installs, err = c.readReferring(cmd, hub, request.Profile); err != nil {
 			return err
 		}
-		ofHub, err := c.computeNeeds(cmd, r, request, installs)
+		ofHub, err := c.computeNeedsOfHub(cmd, r, request, installs)
 		needs = slices.Concat(ofFile, ofHub)
 		return err
 	})
@@ -168,6 +169,24 @@ func (c *registerCommand) computeGrant(cmd *cobra.Command, hub *register.Cluster
 	}
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: request.Account.Namespace, Name: request.Account.Name}
 	return direct.GrantFor(request.Account.Name, []rbacv1.Subject{subject}, needs...), nil
+}
+
+// computeNeedsOfHub returns what the resources of the hub need. A resource that cannot be rendered is an error without a file; the file may
+// correct the resource.
+func (c *registerCommand) computeNeedsOfHub(cmd *cobra.Command, r *render.Renderer, request *register.Request, installs []*render.Install) ([]direct.Need, error) {
+	var out []direct.Need
+	for _, install := range installs {
+		needs, err := c.computeNeeds(cmd, r, request, []*render.Install{install})
+		if fault := (*render.Error)(nil); c.file != "" && errors.As(err, &fault) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the permissions of %s %q on the hub are not included: %v\n", install.Component().Kind(), install.Name(), err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, needs...)
+	}
+	return out, nil
 }
 
 // computeNeeds returns what the resources of the ClusterProfile need.

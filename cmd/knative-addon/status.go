@@ -143,10 +143,14 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 	lastFailure := ""
 	isFirst := true
 	err := watcher.Run(ctx, func(objects installations.Objects) (bool, error) {
-		if err := errors.Join(watcher.Failures()...); err != nil && err.Error() != lastFailure {
-			lastFailure = err.Error()
-			fmt.Fprintf(warnings, "warning: this state may be old: %v\n", err)
+		failure := ""
+		if err := errors.Join(watcher.Failures()...); err != nil {
+			failure = err.Error()
 		}
+		if failure != "" && failure != lastFailure {
+			fmt.Fprintln(warnings, "warning: this state may be old:", failure)
+		}
+		lastFailure = failure
 		selected, _ := s.filter.Select(installations.Compose(objects))
 		showProgress(selected)
 		changes := installations.Diff(last, selected)

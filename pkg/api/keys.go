@@ -208,6 +208,8 @@ const (
 	// HandoverAnnotation on a foundation was written by older managers between two add-ons. The agent of the cluster may
 	// write the annotation too, so that no program reads the value; the manager removes the annotation.
 	HandoverAnnotation = Prefix + "handover"
+	// StopBegunAnnotation on a payload is the time in seconds since 1970 at which the work agent had applied the stop of the workloads in a removal.
+	StopBegunAnnotation = Prefix + "stop-begun"
 	// OrphanedAnnotation on a ManifestWork without an owner means that the manager gave up the work. The work is deleted,
 	// and leaves every object on the cluster, once the work agent has applied the work again.
 	OrphanedAnnotation = Prefix + "orphaned"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/workload"
@@ -43,6 +44,11 @@ func NotRolledOut(expected []workload.Expected, seen []WorkloadState) []string {
 
 // Summary joins the list of NotRolledOut into one message.
 func Summary(notRolledOut []string) string { return strings.Join(notRolledOut, "; ") }
+
+// LongestStop is the time after which a removal continues although the cluster still counts pods, or still has the Service of a verification. The
+// pods of Knative's activator and gateway need up to a minute, and a controller manager needs up to a minute after a restart of its API server. A
+// cluster without a working controller manager never stops counting pods, and a policy of a cluster may refuse to stop a workload.
+const LongestStop = 3 * time.Minute
 
 // maxNamed is the number of objects that a message names.
 const maxNamed = 5

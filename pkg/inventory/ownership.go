@@ -32,6 +32,20 @@ func (s *Store) Find(ctx context.Context) (*Anchor, error) {
 	return nil, nil
 }
 
+// FindOwn returns the anchor of the owner in any namespace, also when another owner has the component, and otherwise as Find does.
+func (s *Store) FindOwn(ctx context.Context) (*Anchor, error) {
+	own, others, err := s.listAnchors(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(own) > 0:
+		return s.decodeAnchor(&own[0])
+	case len(others) > 0:
+		return nil, s.owner.ownershipError(&others[0])
+	}
+	return nil, nil
+}
+
 // ConfirmClaim checks a second time whether another owner has the component, as long as nothing is installed for the anchor.
 // Two owners that claim the cluster through two connections at the same moment both find the cluster free. The anchor that was
 // created first stays. ConfirmClaim deletes the other anchor and returns an *OwnershipError. Creation times are too coarse to

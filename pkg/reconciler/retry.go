@@ -37,3 +37,11 @@ func (l jitteredRateLimiter[T]) When(item T) time.Duration {
 func Options(workers int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: NewRateLimiter[reconcile.Request]()}
 }
+
+// Soonest returns the shorter of two waits, of which 0 is none.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -32,3 +32,18 @@ func TestRateLimiter(t *testing.T) {
 		t.Errorf("the first pause after a success is %s", pause)
 	}
 }
+
+func TestSoonest(t *testing.T) {
+	for _, tc := range []struct{ a, b, want time.Duration }{
+		{0, 0, 0},
+		{0, 2, 2},
+		{2, 0, 2},
+		{1, 2, 1},
+		{2, 1, 1},
+		{2, 2, 2},
+	} {
+		if got := Soonest(tc.a, tc.b); got != tc.want {
+			t.Errorf("the sooner of %d and %d is %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func (r *Reconciler) runDelivery(
 		outcome.Installation.Annotations = refusedAnnotations(annotations)
 		wait, err = r.Status.writeInstallation(ctx, resource.Config, outcome.Installation)
 	}
-	return reconcile.Result{RequeueAfter: soonest(outcome.RequeueAfter, wait)}, err
+	return reconcile.Result{RequeueAfter: reconciler.Soonest(outcome.RequeueAfter, wait)}, err
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {

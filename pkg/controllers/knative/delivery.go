@@ -52,11 +52,3 @@ type Outcome struct {
 func hasFinalizer(d Delivery, config *unstructured.Unstructured) bool {
 	return slices.Contains(config.GetFinalizers(), d.Finalizer())
 }
-
-// soonest returns the shorter of two waits, of which 0 is none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}

@@ -17,6 +17,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/trust"
@@ -86,7 +87,7 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 	}
 	i := d.installationOf(config, t)
 	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
-		return Outcome{RequeueAfter: soonest(left, t.NextProbe)}, nil
+		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
 	}
 	if !d.beginPass() {
 		return Outcome{RequeueAfter: passRetry}, nil

@@ -86,7 +86,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	}
 	p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
 	p.describeWatchProblem(cluster)
-	return Outcome{Installation: p.observed, RequeueAfter: soonest(retry, p.cluster.NextProbe)}, nil
+	return Outcome{Installation: p.observed, RequeueAfter: reconciler.Soonest(retry, p.cluster.NextProbe)}, nil
 }
 
 // applyBundle applies the bundle of the resource to the cluster and fills in the observation. The result is the time until the
@@ -125,7 +125,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if out.Pending {
 		in.Observation.Waiting, in.Observation.Paused = pausedMessage(revision.PausedByResource(p.Component, config), p.Clusters.DisplayName(config)), true
 	}
-	return soonest(out.Retry, in.Observation.Settle(p.Clock.Now())), nil
+	return reconciler.Soonest(out.Retry, in.Observation.Settle(p.Clock.Now())), nil
 }
 
 // syncBundle applies the bundle of the spec with the hash, unless the resource is paused.
@@ -167,7 +167,7 @@ func (p *directPass) keepInstallation(ctx context.Context, place addon.Place) (r
 	if out.Held != nil { // this manager renders the delivered spec differently too
 		p.observed.Kept = out.Held.Kept
 	}
-	return soonest(out.Retry, p.observed.Kept.Observation.Settle(p.Clock.Now())), nil
+	return reconciler.Soonest(out.Retry, p.observed.Kept.Observation.Settle(p.Clock.Now())), nil
 }
 
 // renderDelivered returns the bundle of the spec that was last delivered; nil when the hub cannot render that spec.

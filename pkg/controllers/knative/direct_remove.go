@@ -18,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
@@ -69,7 +70,7 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 	if unreachable, ok := t.unreachableError(passCtx, err); ok {
 		return d.describeUnreachableRemoval(config, unreachable), nil
 	}
-	retry := soonest(i.removalRetryAfter(waiting), t.NextProbe)
+	retry := reconciler.Soonest(i.removalRetryAfter(waiting), t.NextProbe)
 	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
 		waiting, retry, err = "the cluster refuses the removal: "+blocked.Error(), refusalRetry, nil
 	}

@@ -18,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 	"open-cluster-management.io/knative-addon/pkg/status"
@@ -104,7 +105,7 @@ func (p *directPass) observeHeld(out direct.Outcome) (time.Duration, error) {
 	if last.Rendering != "" && complete != "" && complete != last.Rendering && in.Observation.Waiting == "" {
 		in.Observation.Waiting = fmt.Sprintf("rendering %s is delivered in part, and the rest comes with the turn of the cluster", last.Rendering)
 	}
-	return soonest(out.Retry, in.Observation.Settle(p.Clock.Now())), nil
+	return reconciler.Soonest(out.Retry, in.Observation.Settle(p.Clock.Now())), nil
 }
 
 // describeWait returns the message of condition RenderingCurrent of a cluster that waits for a rendering.

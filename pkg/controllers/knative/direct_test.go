@@ -267,21 +267,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestSoonest(t *testing.T) {
-	for _, tc := range []struct{ a, b, want time.Duration }{
-		{0, 0, 0},
-		{0, 2, 2},
-		{2, 0, 2},
-		{1, 2, 1},
-		{2, 1, 1},
-		{2, 2, 2},
-	} {
-		if got := soonest(tc.a, tc.b); got != tc.want {
-			t.Errorf("the sooner of %d and %d is %d, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}
-
 // As long as the bundle is being rendered, nothing is written, also not to a status, and the resource is requeued.
 func TestDirectPending(t *testing.T) {
 	for name, change := range map[string]func(*directFixture){

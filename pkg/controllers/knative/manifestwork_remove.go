@@ -58,7 +58,7 @@ func (m *ManifestWork) Remove(ctx context.Context, resource *Resource) (Outcome,
 	if err := m.resolveReference(s); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Installation: &status.Installation{Target: findingOfResolution(s.resolution), Owned: true, Removing: describeRemoval(s)}}, nil
+	return Outcome{Installation: &status.Installation{Target: findingOfResolution(s.resolution), Owned: true, Removing: describeRemoval(s, m.Clock.Now())}}, nil
 }
 
 // removeUnowned drops the finalizer of a resource that owns no add-on, according to the hub itself. The cache may be behind after
@@ -136,7 +136,7 @@ func (m *ManifestWork) copyRemovalAnnotations(ctx context.Context, s *scope) err
 }
 
 // describeRemoval returns the current step of the removal.
-func describeRemoval(s *scope) string {
+func describeRemoval(s *scope, now time.Time) string {
 	where := fmt.Sprintf("removing the installation from cluster %q", s.ref.Name)
 	if c := apimeta.FindStatusCondition(s.addOn.Status.Conditions, api.RemovalHeld); c != nil && c.Status == metav1.ConditionTrue {
 		return where + ": " + c.Message
@@ -151,7 +151,7 @@ func describeRemoval(s *scope) string {
 		return where + ": the CRDs, and with the CRDs the resources of users, are removed first"
 	}
 	for _, p := range s.payloads {
-		if removal, err := manifestwork.NextRemoval(p); err == nil {
+		if removal, err := manifestwork.NextRemoval(p, now); err == nil {
 			return where + ": " + removal.Why
 		}
 	}

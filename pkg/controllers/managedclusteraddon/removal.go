@@ -21,6 +21,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 const (
@@ -54,8 +55,8 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 	if err := r.reportRemoval(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if s.verification != nil { // Knative's controllers remove the finalizers of the Service's resources
-		return reconcile.Result{}, r.removeVerification(ctx, s)
+	if wait := r.timeForVerification(s); s.verification != nil && wait > 0 { // Knative's controllers remove the finalizers of the Service's resources
+		return reconcile.Result{RequeueAfter: wait}, r.removeVerification(ctx, s)
 	}
 	if s.removesCRDs() {
 		return reconcile.Result{}, r.removeCRDs(ctx, s)
@@ -71,6 +72,9 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 			return reconcile.Result{}, err
 		}
 	}
+	if s.verification != nil {
+		return reconcile.Result{}, nil
+	}
 	if s.foundation != nil {
 		return reconcile.Result{}, r.removeFoundation(ctx, s)
 	}
@@ -78,6 +82,15 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
+}
+
+// timeForVerification returns how long the other steps of a removal wait for the deletion of the verification: a webhook of Knative that is
+// gone refuses the deletion of the Service until the reclaim of the payload has made the webhook configurations ignore failures.
+func (r *Reconciler) timeForVerification(s *scope) time.Duration {
+	if s.verification == nil || s.verification.DeletionTimestamp == nil {
+		return delivery.LongestStop
+	}
+	return s.verification.DeletionTimestamp.Add(delivery.LongestStop).Sub(r.Clock.Now())
 }
 
 // awaitsDeletionPolicy reports whether an administrator has to decide about CRDs and Namespace: the hub does not know the resources of
@@ -143,23 +156,40 @@ func (s *scope) awaitsAgentApply() bool {
 	return s.foundation.Annotations[api.KeptAnnotation] != "" && !manifestwork.IsDeletable(s.foundation)
 }
 
-// removePayloads takes the next step of the removal of every payload.
+// removePayloads takes the next step of the removal of every payload. No payload passes the stop of workloads before all others: one payload may
+// have the permissions of the workloads of another.
 func (r *Reconciler) removePayloads(ctx context.Context, s *scope) (reconcile.Result, error) {
 	var result reconcile.Result
-	for _, p := range s.payloads {
-		removal, err := manifestwork.NextRemoval(p)
-		if err != nil {
+	removals, isStopping := make([]manifestwork.Removal, len(s.payloads)), false
+	for i, p := range s.payloads {
+		var err error
+		if removals[i], err = manifestwork.NextRemoval(p, r.Clock.Now()); err != nil {
 			return reconcile.Result{}, err
 		}
+		isStopping = isStopping || removals[i].IsStop()
+	}
+	for i, p := range s.payloads {
+		removal := removals[i]
+		if isStopping && !removal.IsStop() || s.verification != nil && !removal.IsStop() && !removal.IsReclaim() {
+			continue // the agent deletes the Service of the verification by permissions of the payload
+		}
+		var err error
 		log.FromContext(ctx).V(1).Info("removing payload", "work", p.Name, "step", removal.Step, "why", removal.Why)
 		switch removal.Step {
 		case manifestwork.StopWorkloads, manifestwork.Reclaim, manifestwork.StopApplying:
 			_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
-		case manifestwork.RetryReclaim:
-			result.RequeueAfter, err = r.retryReclaim(ctx, s.addon, p)
+		case manifestwork.RetryReclaim, manifestwork.RetryStop:
+			var wait time.Duration
+			wait, err = r.retryReclaim(ctx, s.addon, p)
+			result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, reconciler.Soonest(wait, removal.Retry))
 		case manifestwork.Delete:
 			err = r.deleteWork(ctx, p)
-		case manifestwork.AwaitStop, manifestwork.AwaitReclaim, manifestwork.AwaitStopApplying, manifestwork.AwaitDelete:
+		case manifestwork.AwaitStop:
+			result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, removal.Retry)
+			if removal.Payload != nil {
+				_, err = r.WorkClient.WorkV1().ManifestWorks(p.Namespace).Update(ctx, removal.Payload, metav1.UpdateOptions{})
+			}
+		case manifestwork.AwaitReclaim, manifestwork.AwaitStopApplying, manifestwork.AwaitDelete:
 			// The next event of the work starts the next step.
 		}
 		if err != nil && !apierrors.IsNotFound(err) {

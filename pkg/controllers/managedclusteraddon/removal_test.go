@@ -4,6 +4,7 @@ package managedclusteraddon
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,12 @@ func TestReconcileRemoval(t *testing.T) {
 	createdFoundation.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"kind":"Namespace","metadata":{"name":"knative-serving","annotations":{"` + api.CreatedByHubAnnotation + `":"h1"}}}`),
 	}}}
+	workloads := payload()
+	workloads.Name += "1"
+	workloads.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	workloads.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"knative-serving","name":"activator"},"spec":{"replicas":1}}`),
+	}}}
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *fakeHub
@@ -68,6 +75,10 @@ func TestReconcileRemoval(t *testing.T) {
 		"removal of a payload that the agent only reads": {
 			reason: "No pass of the agent writes objects.",
 			hub:    newHub().allowed().with(readOnlyPayload(t), foundationWork()), want: []string{patchStatus, deletePayload},
+		},
+		"removal of several payloads": {
+			reason: "The workloads of one payload need the permissions of the other until the workloads have stopped.",
+			hub:    newHub().allowed().with(reclaimedPayload(t), workloads, foundationWork()), want: []string{patchStatus, updatePayload + "1"},
 		},
 		"removal waits for a cluster out of reach": {
 			reason: "The work is deleted, and its finalizer waits for the agent; the add-on is not released.",
@@ -235,7 +246,7 @@ func readOnlyPayload(t *testing.T) *workv1.ManifestWork {
 // takeRemovalStep returns the payload that a step of a removal writes.
 func takeRemovalStep(t *testing.T, w *workv1.ManifestWork, want manifestwork.RemovalStep) *workv1.ManifestWork {
 	t.Helper()
-	r, err := manifestwork.NextRemoval(w)
+	r, err := manifestwork.NextRemoval(w, time.Now())
 	if err != nil || r.Step != want {
 		t.Fatalf("step is %s (%s), want %s, error %v", r.Step, r.Why, want, err)
 	}

@@ -5,14 +5,17 @@ package managedclusteraddon
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -271,20 +274,41 @@ func TestVerificationHoldsTheRendering(t *testing.T) {
 // add-on.
 func TestVerificationLeavesFirst(t *testing.T) {
 	const status = patchStatus
-	leaving := func(h *fakeHub) { h.works[len(h.works)-1].DeletionTimestamp = new(metav1.Unix(1, 0)) }
+	stopping := payload()
+	stopping.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	stopping.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"knative-serving","name":"activator"},"spec":{"replicas":1}}`),
+	}}}
+	leaving := func(since time.Duration) func(*fakeHub) {
+		return func(h *fakeHub) {
+			h.works[len(h.works)-1].DeletionTimestamp = new(metav1.NewTime(passTime.Add(-since)))
+		}
+	}
 	for name, tc := range map[string]struct {
 		hub  *fakeHub
 		want []string
+		// isStart reports that further requests may follow.
+		isStart bool
 	}{
 		"a removal deletes the verification and nothing else": {
 			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).deleting().allowed(), want: []string{status, deleteVerification},
 		},
 		"a removal waits until the verification is gone": {
-			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving).deleting().allowed(), want: []string{status},
+			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving(time.Minute)).deleting().allowed(), want: []string{status},
+		},
+		"a Service whose deletion a dead webhook refuses does not keep the payload from its stop": {
+			hub:  newHub().gated(t, "h1", true).with(stopping).withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(),
+			want: []string{status, updatePayload},
+		},
+		"the payload is not deleted before the Service": {
+			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(), want: []string{status},
+		},
+		"the add-on is not released before the Service": {
+			hub: newHub().withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(), want: []string{status},
 		},
 		"an orphaned installation has no verification": {
 			hub:  newHub().gated(t, "h1", true).withService(t, "d1", ready()).deleting().annotated(api.ForceOrphanAnnotation, "true"),
-			want: []string{"delete manifestworks/knative-serving-gate", deleteVerification},
+			want: []string{"delete manifestworks/knative-serving-gate", deleteVerification}, isStart: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +317,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := tc.hub.actions
-			if len(got) > len(tc.want) {
+			if tc.isStart && len(got) > len(tc.want) {
 				got = got[:len(tc.want)]
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

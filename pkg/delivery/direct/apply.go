@@ -136,12 +136,28 @@ func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, p *c
 			p.forgetUID(inv, &it) // the cluster may have executed a request without an answer
 		case r.err != nil:
 			i.recordFailure(&it, r.err)
+			forgetMissingNamespace(inv, &it, r.err)
 		default:
 			delete(i.failedObjects, it.id)
 			inv[it.id], i.writtenVersions[it.id], p.applied[it.id] = r.entry, r.version, true
 		}
 	}
 	return err
+}
+
+// forgetMissingNamespace lets the next pass create the Namespace that an object lacks. A Namespace that the cluster had before is not observed, so
+// that only the refusal of an object tells of its deletion.
+func forgetMissingNamespace(inv inventory.Items, it *desiredObject, err error) {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return
+	}
+	details := status.Status().Details
+	id := render.ObjectID{Kind: "Namespace", Name: it.id.Namespace}
+	if e, recorded := inv[id]; recorded && e.Done && details != nil && details.Kind == "namespaces" && details.Name == id.Name {
+		e.Digest, e.Done = "", false
+		inv[id] = e
+	}
 }
 
 func (i *Installation) applyObject(ctx context.Context, a *inventory.Anchor, it *desiredObject) applyResult {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -239,4 +240,27 @@ func TestAwaitsServed(t *testing.T) {
 		return nil
 	})
 	bare.pass(t, bundleOf(t, without("Image"), without("Job")))
+}
+
+// TestForgetMissingNamespace holds that a refusal which names a Namespace lets the next pass create a Namespace that the cluster had before, and
+// that no other refusal does.
+func TestForgetMissingNamespace(t *testing.T) {
+	id := render.ObjectID{Kind: "Namespace", Name: "team"}
+	object := &desiredObject{id: render.ObjectID{Kind: "ConfigMap", Namespace: "team", Name: "settings"}}
+	for name, tc := range map[string]struct {
+		err  error
+		done bool
+	}{
+		"the Namespace does not exist": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "team"), false},
+		"the object does not exist":    {apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "settings"), true},
+		"the cluster forbids":          {apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "settings", nil), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items := inventory.Items{id: {Kind: "Namespace", Name: "team", Digest: "d", Done: true}}
+			forgetMissingNamespace(items, object, tc.err)
+			if e := items[id]; e.Done != tc.done || (e.Digest == "d") != tc.done {
+				t.Errorf("the Namespace is recorded as %+v", e)
+			}
+		})
+	}
 }

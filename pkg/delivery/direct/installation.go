@@ -140,7 +140,7 @@ func (i *Installation) findAnchor(ctx context.Context, namespace string) (*inven
 	if a != nil || err != nil {
 		return a, err
 	}
-	return i.store.Find(ctx)
+	return i.store.FindOwn(ctx)
 }
 
 // Sync changes the cluster to the bundle and returns the observation of the pass. Sync makes no request when the cluster has the

@@ -87,7 +87,7 @@ func TestGrant(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"configmaps,services: list", "namespaces: list,watch",
 		"namespaces [knative-serving kube-system]: get",
-		"mutatingwebhookconfigurations,validatingwebhookconfigurations: list",
+		"mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations: list",
 		"customresourcedefinitions: list,watch", "customresourcedefinitions [images.caching.knative.dev]: create,get,patch",
 		"deployments,statefulsets: list",
 		"clusterrolebindings: list,watch", "clusterrolebindings [controller]: create,delete,get,patch",

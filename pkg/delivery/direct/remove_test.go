@@ -194,6 +194,29 @@ func TestRemoveKeepsCRD(t *testing.T) { //nolint:gocognit // one story in two va
 	}
 }
 
+// TestPoliciesLeaveWithoutAnchor holds that a removal after a deletion of the anchor deletes the admission policies, which have no owner.
+func TestPoliciesLeaveWithoutAnchor(t *testing.T) {
+	const policy, binding = "validatingadmissionpolicies/start", "validatingadmissionpolicybindings/start"
+	s := newClusterFixture(t)
+	s.settle(t, bundleOf(t, func(b *render.Bundle) {
+		b.Payload = append(b.Payload,
+			rendered(t, "admissionregistration.k8s.io/v1/validatingadmissionpolicies", "ValidatingAdmissionPolicy start", nil),
+			rendered(t, "admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding start", nil))
+	}))
+	if s.find(policy) == nil || s.find(binding) == nil {
+		t.Fatalf("the installation has %q", s.names())
+	}
+	s.lose(anchorPath)
+	for range 5 {
+		if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed}); err != nil || waiting == "" {
+			break
+		}
+	}
+	if s.find(policy) != nil || s.find(binding) != nil {
+		t.Errorf("the removal leaves %q", s.names())
+	}
+}
+
 // TestNewNamespace holds that a namespace that was there before is not entered where that is not permitted, and that nothing
 // is written then; one that the installation has made itself is no obstacle.
 func TestNewNamespace(t *testing.T) {

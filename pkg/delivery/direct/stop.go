@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,11 +19,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
-
-// longestStop is the time after which a removal continues although the cluster still counts pods. The pods of Knative's activator and gateway
-// need up to a minute, and a controller manager needs up to a minute after a restart of its API server. A cluster without a working
-// controller manager never stops counting pods.
-const longestStop = 3 * time.Minute
 
 // stopWorkloads scales the workloads of the installation to zero, and names in waiting the workloads with pods. The pods end while
 // their permissions exist: a controller without its permissions cannot release its Leases, and the next installation would
@@ -60,7 +54,7 @@ func (i *Installation) stopWorkloads(ctx context.Context, inv inventory.Items) (
 	if i.stopBegun.IsZero() {
 		i.stopBegun = i.clock.Now()
 	}
-	if i.clock.Now().Sub(i.stopBegun) >= longestStop {
+	if i.clock.Now().Sub(i.stopBegun) >= delivery.LongestStop {
 		return "", nil
 	}
 	return "waiting for the pods of these to end: " + delivery.Listed(running), nil

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 )
 
 const activator = "deployments/knative-serving/activator"
@@ -88,7 +90,7 @@ func TestRemovalDespitePods(t *testing.T) {
 		s.settle(t, bundleOf(t))
 		s.setPods(t, 1)
 		remove(t, s, "waiting for the pods of these to end: Deployment.apps knative-serving/activator")
-		s.clock.SetTime(s.clock.Now().Add(longestStop - time.Second))
+		s.clock.SetTime(s.clock.Now().Add(delivery.LongestStop - time.Second))
 		remove(t, s, "waiting for the pods of these to end: Deployment.apps knative-serving/activator")
 		s.clock.SetTime(s.clock.Now().Add(time.Second))
 		remove(t, s, "")

@@ -22,20 +22,22 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 )
 
-// uninstalledKinds are the kinds of Kubernetes in releases of Knative, by resource. Namespaces are not included: without the
-// anchor no record names the creator of a namespace.
+// uninstalledKinds are the kinds of Kubernetes whose objects the garbage collector does not delete with the anchor, or whose deletion the removal
+// has to await, by resource. Namespaces are not included: without the anchor no record names the creator of a namespace.
 func uninstalledKinds() map[schema.GroupVersionResource]string {
 	return map[schema.GroupVersionResource]string{
-		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}:               "CustomResourceDefinition",
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}:                       "ClusterRole",
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}:                "ClusterRoleBinding",
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}:                              "Role",
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}:                       "RoleBinding",
-		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}:   "MutatingWebhookConfiguration",
-		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}: "ValidatingWebhookConfiguration",
-		{Group: "apps", Version: "v1", Resource: "deployments"}:                                             "Deployment",
-		{Group: "apps", Version: "v1", Resource: "statefulsets"}:                                            "StatefulSet",
-		{Version: "v1", Resource: "services"}:                                                               "Service",
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}:                 "CustomResourceDefinition",
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}:                         "ClusterRole",
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}:                  "ClusterRoleBinding",
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}:                                "Role",
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}:                         "RoleBinding",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}:     "MutatingWebhookConfiguration",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}:   "ValidatingWebhookConfiguration",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}:       "ValidatingAdmissionPolicy",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}: "ValidatingAdmissionPolicyBinding",
+		{Group: "apps", Version: "v1", Resource: "deployments"}:                                               "Deployment",
+		{Group: "apps", Version: "v1", Resource: "statefulsets"}:                                              "StatefulSet",
+		{Version: "v1", Resource: "services"}:                                                                 "Service",
 	}
 }
 
@@ -55,6 +57,9 @@ func (i *Installation) listInstalledItems(ctx context.Context, a *inventory.Anch
 			}
 			return &list.ListMeta, addOwnedItems(inv, list.Items, inventory.Item{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: kind})
 		})
+		if apierrors.IsNotFound(err) {
+			continue // the cluster does not serve the kind
+		}
 		if err == nil && (!complete || len(inv) > clustercache.MaxObjects) {
 			err = clustercache.NewTooManyObjectsError(gvr.GroupResource())
 		}

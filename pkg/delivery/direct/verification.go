@@ -106,7 +106,7 @@ func isKeptService(b *render.Bundle, id render.ObjectID) bool {
 
 // removeVerification deletes the Service of a verification before the workloads stop: Knative's controllers remove the finalizers of the
 // resources that belong to the Service, and the Service goes after these resources. Where the controllers do not run, the removal continues
-// after longestStop.
+// after delivery.LongestStop.
 func (i *Installation) removeVerification(ctx context.Context, inv inventory.Items) (waiting string, err error) {
 	for id, e := range inv {
 		if e.GVR() != render.VerificationResource() || e.Name != api.VerificationServiceName {
@@ -132,9 +132,9 @@ func (i *Installation) removeVerification(ctx context.Context, inv inventory.Ite
 	return "", nil
 }
 
-// isVerificationOverdue reports whether the removal of the Service has lasted for longestStop.
+// isVerificationOverdue reports whether the removal of the Service has lasted for delivery.LongestStop.
 func (i *Installation) isVerificationOverdue() bool {
-	return i.clock.Now().Sub(i.verificationRemoval) >= longestStop
+	return i.clock.Now().Sub(i.verificationRemoval) >= delivery.LongestStop
 }
 
 // deleteVerification deletes the Service of a verification after the resources that belong to the Service. An overdue Service goes without

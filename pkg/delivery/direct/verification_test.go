@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -246,7 +247,7 @@ func TestVerificationLeavesFirst(t *testing.T) {
 		again bool
 	}{
 		"Knative's controllers run":        {end: func(s *clusterFixture) { s.lose(servicePath) }},
-		"Knative's controllers do not run": {end: func(s *clusterFixture) { s.clock.SetTime(s.clock.Now().Add(longestStop)) }, again: true},
+		"Knative's controllers do not run": {end: func(s *clusterFixture) { s.clock.SetTime(s.clock.Now().Add(delivery.LongestStop)) }, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := newClusterFixture(t), bundleOf(t, verified(t, firstRendering, false))

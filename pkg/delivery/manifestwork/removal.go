@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -31,8 +34,11 @@ type RemovalStep string
 const (
 	// StopWorkloads means to write Removal.Payload, in which the workloads have no replicas.
 	StopWorkloads RemovalStep = "StopWorkloads"
-	// AwaitStop means to wait until the agent reports that the workloads have no pods.
+	// AwaitStop means to wait until the agent reports that the workloads have no pods, at the longest for delivery.LongestStop after the agent
+	// has applied the stop. Removal.Payload records the time; nil after the record.
 	AwaitStop RemovalStep = "AwaitStop"
+	// RetryStop means to make the agent apply again: another writer, such as a controller of Knative that ends, has started a workload again.
+	RetryStop RemovalStep = "RetryStop"
 	// Reclaim means to write Removal.Payload, without the webhooks' Deployments, so that the agent applies the rest again.
 	Reclaim RemovalStep = "Reclaim"
 	// AwaitReclaim means to wait until the agent reports its ownership of the webhook configurations.
@@ -54,12 +60,24 @@ type Removal struct {
 	Step RemovalStep
 	// Why names the event that the step waits for.
 	Why string
-	// Payload is the changed work for a step that writes.
+	// Payload is the changed work for a step that writes; nil for any other step.
 	Payload *workv1.ManifestWork
+	// Retry is the time until the step changes without an event; 0 means that only an event changes the step.
+	Retry time.Duration
+}
+
+// IsStop reports whether workloads of the payload may run.
+func (r *Removal) IsStop() bool {
+	return r.Step == StopWorkloads || r.Step == AwaitStop || r.Step == RetryStop
+}
+
+// IsReclaim reports whether the agent still applies the payload, and takes the webhook configurations back.
+func (r *Removal) IsReclaim() bool {
+	return r.Step == Reclaim || r.Step == AwaitReclaim || r.Step == RetryReclaim
 }
 
 // NextRemoval determines the next step of the removal.
-func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
+func NextRemoval(payload *workv1.ManifestWork, now time.Time) (Removal, error) {
 	if payload.DeletionTimestamp != nil {
 		return Removal{Step: AwaitDelete, Why: DescribeDeletion(payload)}, nil
 	}
@@ -71,13 +89,26 @@ func NextRemoval(payload *workv1.ManifestWork) (Removal, error) {
 		return Removal{}, err
 	}
 	carried, mayComplete := carriedWorkloads(payload, objects), hasCompleteRules(payload)
-	webhooks, running, readOnly := webhooksAmong(carried), runningWorkloads(payload, carried), isReadOnly(payload)
+	webhooks, readOnly := webhooksAmong(carried), isReadOnly(payload)
+	running, isRestarted := runningWorkloads(payload, carried)
+	left, isBounded := timeToStop(payload, now)
+	if isBounded && left <= 0 {
+		running = nil
+	}
 	switch {
 	case len(webhooks) > 0 && mayComplete, slices.ContainsFunc(carried, carriedWorkload.mayRun):
 		changed, err := withWorkloadsStopped(payload, carried)
 		return Removal{Step: StopWorkloads, Why: "the workloads of Knative are being stopped", Payload: changed}, err
 	case len(running) > 0 && !readOnly:
-		return Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(running)}, nil
+		out := Removal{Step: AwaitStop, Why: "waiting for the workloads of Knative to stop: " + delivery.Listed(running), Retry: left}
+		isApplied := observedBy(payload, workv1.WorkApplied)
+		switch {
+		case isApplied && !isBounded:
+			out.Payload = withStopBegun(payload, now)
+		case isApplied && isRestarted && observedBy(payload, workv1.WorkAvailable):
+			out.Step = RetryStop
+		}
+		return out, nil
 	case len(webhooks) > 0, !reportsOwners(payload), payload.Spec.DeleteOption != nil, mayComplete,
 		readOnly && (len(running) > 0 || len(unownedConfigurations(payload)) > 0):
 		changed, err := payloadForReclaim(payload, objects, webhooks)
@@ -180,9 +211,27 @@ func webhooksAmong(carried []carriedWorkload) []carriedWorkload {
 	return slices.DeleteFunc(slices.Clone(carried), func(c carriedWorkload) bool { return !c.webhook })
 }
 
+// timeToStop returns how long the removal waits for the workloads. isBounded is false before the agent has applied the stop, as long as the agent
+// is away.
+func timeToStop(payload *workv1.ManifestWork, now time.Time) (left time.Duration, isBounded bool) {
+	seconds, err := strconv.ParseInt(payload.Annotations[api.StopBegunAnnotation], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return min(time.Unix(seconds, 0).Add(delivery.LongestStop).Sub(now), delivery.LongestStop), true // a time ahead comes from another clock
+}
+
+// withStopBegun returns the payload with the time at which the agent has applied the stop of the workloads.
+func withStopBegun(payload *workv1.ManifestWork, now time.Time) *workv1.ManifestWork {
+	out := payload.DeepCopy()
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, api.StopBegunAnnotation, strconv.FormatInt(now.Unix(), 10))
+	return out
+}
+
 // withWorkloadsStopped returns the payload with zero replicas of the workloads.
 func withWorkloadsStopped(payload *workv1.ManifestWork, carried []carriedWorkload) (*workv1.ManifestWork, error) {
 	out := notOrphaned(payload)
+	delete(out.Annotations, api.StopBegunAnnotation) // of a removal that was given up
 	for _, c := range carried {
 		if err := unstructured.SetNestedField(c.object.Object, int64(0), "spec", "replicas"); err != nil {
 			return nil, fmt.Errorf("cannot stop %s %q: %w", c.object.GetKind(), c.object.GetName(), err)
@@ -250,21 +299,24 @@ func reportsOwner(c workv1.ManifestConfigOption) bool {
 	return isWebhookConfiguration(c.ResourceIdentifier.Resource) && len(c.FeedbackRules) > 0
 }
 
-// runningWorkloads lists the workloads that the agent has not reported as stopped.
-func runningWorkloads(payload *workv1.ManifestWork, carried []carriedWorkload) []string {
-	var out []string
+// runningWorkloads lists the workloads that the agent has not reported as stopped. isRestarted reports whether a workload has replicas to start.
+func runningWorkloads(payload *workv1.ManifestWork, carried []carriedWorkload) (out []string, isRestarted bool) {
 	for _, c := range carried {
 		m := findManifest(payload, c.object)
 		if m != nil && isMissing(*m) {
 			continue
 		}
-		if m != nil && workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values).IsStopped() {
-			continue
+		if m != nil {
+			state := workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)
+			if state.IsStopped() {
+				continue
+			}
+			isRestarted = isRestarted || state.Desired > 0
 		}
 		out = append(out, c.object.GetKind()+" "+c.object.GetNamespace()+"/"+c.object.GetName())
 	}
 	slices.Sort(out)
-	return out
+	return out, isRestarted
 }
 
 func findManifest(payload *workv1.ManifestWork, u *unstructured.Unstructured) *workv1.ManifestCondition {

@@ -5,12 +5,15 @@ package manifestwork
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"open-cluster-management.io/knative-addon/pkg/delivery"
 )
 
 const ns = "knative-serving"
@@ -56,7 +59,7 @@ func payloadWork(t *testing.T, manifests []map[string]any) *workv1.ManifestWork 
 // next is the step of a payload, which it fails the test to have an error.
 func next(t *testing.T, w *workv1.ManifestWork) Removal {
 	t.Helper()
-	r, err := NextRemoval(w)
+	r, err := NextRemoval(w, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +134,7 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("each workload is stopped: replicas (-want +got):\n%s", diff)
 	}
 
+	w = withStopBegun(w, time.Now())
 	for name, values := range map[string]map[string]int64{
 		"nothing reported": {},
 		"not observed":     {generationValue: 2, observedValue: 1},
@@ -141,8 +145,12 @@ func TestRemoval(t *testing.T) {
 		for running, stopped := range map[string]string{"webhook": "controller", "controller": "webhook"} {
 			report(w, deploymentStatus(running, values), stoppedStatus(stopped))
 			r := next(t, w)
-			if want := "waiting for the workloads of Knative to stop: Deployment knative-serving/" + running; r.Step != AwaitStop || r.Why != want {
-				t.Errorf("%s: step is %s (%s), want %s (%s)", name, r.Step, r.Why, AwaitStop, want)
+			step := AwaitStop
+			if values[desiredValue] > 0 {
+				step = RetryStop
+			}
+			if want := "waiting for the workloads of Knative to stop: Deployment knative-serving/" + running; r.Step != step || r.Why != want {
+				t.Errorf("%s: step is %s (%s), want %s (%s)", name, r.Step, r.Why, step, want)
 			}
 		}
 	}
@@ -188,6 +196,36 @@ func TestRemoval(t *testing.T) {
 	w.DeletionTimestamp = &now
 	if r := next(t, w); r.Step != AwaitDelete {
 		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, AwaitDelete)
+	}
+}
+
+// TestRemovalWithPods holds that a removal waits for pods as long as delivery.LongestStop, and then does not wait again.
+func TestRemovalWithPods(t *testing.T) {
+	w := payloadWork(t, webhookManifests())
+	w = next(t, w).Payload
+	w.Generation++
+	pods := deploymentStatus("controller", map[string]int64{generationValue: 2, observedValue: 2, totalValue: 1})
+	if r, err := NextRemoval(w, time.Now().Add(time.Hour)); err != nil || r.Step != AwaitStop || r.Payload != nil {
+		t.Errorf("while the agent is away the step is %s, error %v", r.Step, err)
+	}
+	report(w, stoppedStatus("webhook"), pods)
+	w = next(t, w).Payload // records the time, without another generation
+	r := next(t, w)
+	if r.Step != AwaitStop || r.Payload != nil || r.Retry <= 0 || r.Retry > delivery.LongestStop {
+		t.Errorf("step is %s with a retry after %s, want %s", r.Step, r.Retry, AwaitStop)
+	}
+	later := time.Now().Add(delivery.LongestStop)
+	for _, want := range []RemovalStep{Reclaim, AwaitReclaim, StopApplying, AwaitStopApplying, Delete} {
+		r, err := NextRemoval(w, later)
+		if err != nil || r.Step != want {
+			t.Fatalf("step is %s (%s), want %s, error %v", r.Step, r.Why, want, err)
+		}
+		if r.Payload != nil {
+			w = r.Payload
+			w.Generation++
+			continue
+		}
+		report(w, configurationStatus(true), pods)
 	}
 }
 
@@ -245,7 +283,7 @@ func TestRemovalShortcuts(t *testing.T) {
 	t.Run("a manifest that is no object is an error", func(t *testing.T) {
 		w := payloadWork(t, webhookManifests())
 		w.Spec.Workload.Manifests[0].Raw = []byte(`[]`)
-		if r, err := NextRemoval(w); err == nil {
+		if r, err := NextRemoval(w, time.Now()); err == nil {
 			t.Errorf("step is %s, want an error", r.Step)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"knative.dev/operator/pkg/apis/operator/base"
 	"knative.dev/operator/pkg/apis/operator/v1beta1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
@@ -132,6 +133,9 @@ func ingressChoice(in *v1beta1.IngressConfigs) *v1beta1.IngressConfigs {
 func (r *Renderer) checkBundle(ctx context.Context, j job, b *Bundle) error {
 	images := r.allowedImages()
 	found := findInConfig(b, j.install.commonSpec().Config, images)
+	if found == nil {
+		found = findReservedService(b)
+	}
 	if found == nil && j.install.changesObjects() {
 		baseline, err := r.renderBaseline(ctx, j)
 		if err != nil {
@@ -144,6 +148,17 @@ func (r *Renderer) checkBundle(ctx context.Context, j job, b *Bundle) error {
 		return nil
 	}
 	return found.newRefusal(images)
+}
+
+// findReservedService finds a Service in a namespace of Kubernetes or Open Cluster Management. The Knative Operator puts the Service of a gateway
+// into the namespace that config-istio names.
+func findReservedService(b *Bundle) *finding {
+	for _, o := range b.Payload {
+		if namespace := o.GetNamespace(); isKind(o.Unstructured, "", "Service") && namespace != b.Namespace && api.ReservedNamespace(namespace) {
+			return &finding{field: "spec.config[istio]", problem: "puts " + describeObject(o.Unstructured) + " into a namespace of Kubernetes or Open Cluster Management"}
+		}
+	}
+	return nil
 }
 
 // renderBaseline renders the baseline of a job. Installs that differ in free-form content only share the result.

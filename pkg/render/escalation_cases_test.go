@@ -204,6 +204,8 @@ func objectEscalations() map[string]escalation {
 		"the pods of a budget":       {api.Serving, mergePatchSpec("policy/v1", "PodDisruptionBudget", "activator-pdb", `{"spec":{"selector":{"matchLabels":{"app":"x"}}}}`), []string{"spec.selector"}, false},
 		"Envoy's bootstrap":          {api.Serving, mergePatchSpec("v1", "ConfigMap", "kourier-bootstrap", `{"data":{"envoy-bootstrap.yaml":"admin: {}"}}`), []string{"spec.patches[0]", "kourier-bootstrap"}, false},
 		"an image of a ConfigMap":    {api.Serving, mergePatchSpec("v1", "ConfigMap", "config-deployment", `{"data":{"queue-sidecar-image":"evil.example.com/q"}}`), []string{"spec.patches[0]", "evil.example.com/q"}, false},
+		"the former name of a key":   {api.Serving, mergePatchSpec("v1", "ConfigMap", "config-deployment", `{"data":{"queue-sidecar-image":null,"queueSidecarImage":"evil.example.com/q"}}`), []string{"spec.patches[0]", "removes key \"queue-sidecar-image\""}, false},
+		"a gateway of kube-system":   {api.Serving, "ingress: {istio: {enabled: true}}\nconfig: {istio: {local-gateways: '- {name: knative-local-gateway, namespace: kube-system, service: knative-local-gateway.kube-system.svc.cluster.local}'}}\n", []string{"spec.config[istio]", "kube-system/knative-local-gateway"}, false},
 		"a cached image":             {api.Serving, mergePatchSpec("caching.internal.knative.dev/v1alpha1", "Image", "queue-proxy", `{"spec":{"image":"evil.example.com/q"}}`), []string{"spec.patches[0]", "evil.example.com/q"}, false},
 		"binary data":                {api.Serving, mergePatchSpec("v1", "ConfigMap", "config-gc", `{"binaryData":{"x":"eA=="}}`), []string{"binaryData"}, false},
 		"an adapter's image": {
@@ -262,6 +264,7 @@ func configEscalations() map[string]escalation {
 	}{
 		"the sidecar's image":            {api.Serving, "deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[deployment][queue-sidecar-image]"},
 		"the sidecar's image, long":      {api.Serving, "config-deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[config-deployment][queue-sidecar-image]"},
+		"the sidecar's image, former":    {api.Serving, "deployment: {queueSidecarImage: evil.example.com/q}", "spec.config[deployment][queueSidecarImage]"},
 		"Envoy's bootstrap":              {api.Serving, "kourier-bootstrap: {envoy-bootstrap.yaml: a}", "spec.config[kourier-bootstrap][envoy-bootstrap.yaml]"},
 		"Envoy's bootstrap by half":      {api.Serving, "'-bootstrap': {envoy-bootstrap.yaml: a}", "spec.config[-bootstrap][envoy-bootstrap.yaml]"},
 		"images of sources":              {api.Eventing, "eventing-integrations-images: {timer-source: evil.example.com/t}", "spec.config[eventing-integrations-images][timer-source]"},

@@ -110,13 +110,18 @@ func (p imagePolicy) checkEntry(configMap, key, value string) *finding {
 	return nil
 }
 
+// namesImage reports whether the value of a key of a ConfigMap is an image. Knative Serving also reads former names of keys, such as
+// queueSidecarImage.
+func namesImage(configMap, key string) bool {
+	return strings.Contains(configMap, "image") || strings.HasSuffix(strings.ToLower(key), "image") && !strings.HasPrefix(key, "kubernetes.")
+}
+
 // foreignImage returns an image in an entry of a ConfigMap that is not allowed, or empty.
 func (p imagePolicy) foreignImage(configMap, key, value string) string {
-	names := strings.Contains(configMap, "image") || strings.HasSuffix(key, "-image") && !strings.HasPrefix(key, "kubernetes.")
 	switch {
 	case strings.HasPrefix(key, "_"):
 		return ""
-	case names && value != "" && !p.allowsImage(value):
+	case namesImage(configMap, key) && value != "" && !p.allowsImage(value):
 		return value
 	}
 	for _, image := range pinnedImage.FindAllString(value, -1) {

@@ -98,14 +98,20 @@ func (c *contentScan) judgeAdded(o Object) string {
 	return ""
 }
 
-// judgeAddedConfigMap judges an added ConfigMap by its name: under two names clusters publish CAs to pods, and under others
-// processes of Knative expect configuration.
+// judgeAddedConfigMap judges an added ConfigMap by its name: under three names clusters publish CAs to pods, and under others
+// processes of Knative expect configuration. Knative mounts a ConfigMap into a pod of eventing-kafka that has the name of the pod.
 func (c *contentScan) judgeAddedConfigMap(u *unstructured.Unstructured) string {
 	name := u.GetName()
 	if slices.Contains([]string{
-		"config-namespaced-broker-resources", "kafka-config-logging", "kourier-bootstrap", "kube-root-ca.crt", "openshift-service-ca.crt",
+		"config-namespaced-broker-resources", "istio-ca-root-cert", "kafka-config-logging", "kourier-bootstrap", "kube-root-ca.crt", "openshift-service-ca.crt",
 	}, name) {
 		return "adds " + describeObject(u)
+	}
+	if len(fieldsOf(u.Object["binaryData"])) > 0 {
+		return "adds binaryData of " + describeObject(u)
+	}
+	if c.isReadByPods(name) {
+		return "adds " + describeObject(u) + ", whose name pods of Knative read"
 	}
 	if !isConfiguration(name) {
 		return ""
@@ -113,9 +119,43 @@ func (c *contentScan) judgeAddedConfigMap(u *unstructured.Unstructured) string {
 	return c.judgeData(name, nil, u.Object["data"])
 }
 
+// isReadByPods reports whether a text of a workload of the bundle is the name, such as the name of a ConfigMap in an environment variable, or
+// whether a pod of a workload has the name.
+func (c *contentScan) isReadByPods(name string) bool {
+	ofPod := name[:max(strings.LastIndexByte(name, '-'), 0)]
+	for _, o := range c.bundle.Objects() {
+		if kindOf(o.Unstructured).hasPods && (o.GetName() == name || o.GetName() == ofPod || hasText(o.Object["spec"], name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasText reports whether a decoded JSON value has the text as a value.
+func hasText(value any, text string) bool {
+	switch v := value.(type) {
+	case string:
+		return v == text
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return hasText(item, text) })
+	case map[string]any:
+		for _, field := range v {
+			if hasText(field, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // judgeData judges the entries of a ConfigMap that differ.
 func (c *contentScan) judgeData(name string, base, got any) string {
 	before, after := fieldsOf(base), fieldsOf(got)
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, remains := after[key]; !remains && namesImage(name, key) { // Knative would read the former name of the key
+			return fmt.Sprintf("removes key %q of ConfigMap %q, which names an image", message.Shorten(key, maxQuotedBytes), name)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if reflect.DeepEqual(before[key], after[key]) {
 			continue

@@ -139,14 +139,13 @@ func (i *Install) expandReferences() (*Install, error) {
 		err = expandCommonSpec(&out.eventing.Spec.CommonSpec, value)
 	}
 	if err == nil && size > api.MaxSpecBytes {
-		return nil, newError(ReasonTooLarge, "the values of a cluster make %s %q larger than %d bytes: use them less often",
-			i.component.Kind(), objectName(i.namespace, i.name), api.MaxSpecBytes)
+		return nil, newError(ReasonTooLarge, "the values of a cluster make the %s larger than %d bytes: use them less often", i.component.Kind(), api.MaxSpecBytes)
 	}
 	if err == nil {
 		err = checkConfigYAML(out.componentSpec())
 	}
 	if err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot put the values of a cluster into %s %q: %w", i.component.Kind(), objectName(i.namespace, i.name), err)
+		return nil, newError(ReasonInvalidSpec, "cannot put the values of a cluster into the %s: %w", i.component.Kind(), err) // equal resources share the error
 	}
 	return &out, nil
 }

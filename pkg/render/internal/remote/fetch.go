@@ -27,6 +27,8 @@ const (
 	retryAfter = time.Minute
 	// maxKept bounds the bytes of all cached documents together.
 	maxKept = 64 << 20
+	// maxSlots bounds the number of cached documents and failures.
+	maxSlots = 4096
 	// maxFetches is the number of concurrent fetches, each of which holds a document in memory.
 	maxFetches = 8
 )
@@ -164,6 +166,9 @@ func (f *Fetcher) claimEntry(l location) (s *slot, mine bool) {
 	if s, found := f.kept[l.cacheKey()]; found && !f.isExpired(s) {
 		return s, false
 	}
+	if len(f.kept) >= maxSlots {
+		f.kept, f.size = map[string]*slot{}, 0
+	}
 	maps.DeleteFunc(f.kept, func(_ string, kept *slot) bool { return f.isExpired(kept) })
 	s = &slot{done: make(chan struct{})}
 	f.kept[l.cacheKey()] = s
@@ -190,10 +195,11 @@ func (f *Fetcher) settleEntry(l location, s *slot) {
 	if s.doc == nil {
 		return
 	}
-	if f.size+len(s.doc.Data) > maxKept {
+	size := len(s.doc.Data) + 2*len(l.cacheKey()) // the key, and the URL in the document
+	if f.size+size > maxKept {
 		f.kept, f.size = map[string]*slot{l.cacheKey(): s}, 0
 	}
-	f.size += len(s.doc.Data)
+	f.size += size
 }
 
 func (f *Fetcher) get(ctx context.Context, l location) (*Document, error) {

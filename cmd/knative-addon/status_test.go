@@ -84,7 +84,7 @@ func TestStatusErrors(t *testing.T) {
 // TestExitCodesOfWrongUse holds that wrong flags and arguments do not end like a difference or a missing image.
 func TestExitCodesOfWrongUse(t *testing.T) {
 	for args, want := range map[string]int{
-		"diff --ouput name": 2, "diff --installed --namespace team --all-namespaces": 2, "diff --installed --verification Bad": 2,
+		"diff --format name": 2, "diff --installed --namespace team --all-namespaces": 2, "diff --installed --verification Bad": 2,
 		"images --check knative.yaml": 2, "images --check": 2, "images --check --filename x --mode X": 2, "wait --nope": 1, "nonsense": 1,
 	} {
 		root := newRootCommand(programName)

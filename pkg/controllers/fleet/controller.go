@@ -214,29 +214,37 @@ func (p *pass) writeChildren(ctx context.Context, t *templates) error {
 			continue
 		}
 		for _, component := range t.components() {
-			child := c.children[component]
-			if !p.needsWrite(c, t, component) || refused[child == nil] >= maxRefused {
+			isCreation := c.children[component] == nil
+			if !p.needsWrite(c, t, component) || refused[isCreation] >= maxRefused {
 				continue
 			}
 			if writes++; writes > maxWrites {
 				p.requeueWithin(moreWrites)
 				return nil
 			}
-			err := p.writeChild(ctx, t, component, c.name, child)
-			if isRefusal(err) {
-				if p.report.refused == "" {
-					p.report.refused = err.Error()
-				}
-				p.requeueWithin(refusedRetry)
-				refused[child == nil]++
-				continue
-			}
+			isRefused, err := p.tryWriteChild(ctx, t, component, c)
 			if err != nil {
 				return err
+			}
+			if isRefused {
+				refused[isCreation]++
 			}
 		}
 	}
 	return nil
+}
+
+// tryWriteChild writes a child, and reports whether the API server refuses the child. The status has the first refusal.
+func (p *pass) tryWriteChild(ctx context.Context, t *templates, component api.Component, c *clusterState) (isRefused bool, err error) {
+	err = p.writeChild(ctx, t, component, c.name, c.children[component])
+	if !isRefusal(err) {
+		return false, err
+	}
+	if p.report.refused == "" {
+		p.report.refused = err.Error()
+	}
+	p.requeueWithin(refusedRetry)
+	return true, nil
 }
 
 // needsWrite reports whether a child gets the revision now, or differs from the template of its revision.

@@ -161,10 +161,7 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 	for i := range p.report.clusters {
 		selected.Insert(p.report.clusters[i].name)
 	}
-	profiles := map[string]*clusterinventoryv1alpha1.ClusterProfile{}
-	for _, profile := range p.profiles {
-		profiles[profile.Name] = profile
-	}
+	profiles := p.profilesByName()
 	before := p.times.deselected
 	p.times.deselected = map[string]time.Time{}
 	countedBefore := p.times.counted
@@ -187,10 +184,8 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 				since = p.now
 			}
 			p.times.deselected[key] = since
-			at, counted := countedBefore[child.GetUID()]
-			if counted = counted && p.now.Sub(at) < removalWindow; counted {
-				p.times.counted[child.GetUID()] = at
-			} else {
+			counted := p.keepCounted(child.GetUID(), countedBefore)
+			if !counted {
 				owned++
 			}
 			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since, counted: counted})
@@ -198,4 +193,21 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 	}
 	sortCandidates(candidates)
 	return candidates, owned
+}
+
+func (p *pass) profilesByName() map[string]*clusterinventoryv1alpha1.ClusterProfile {
+	out := map[string]*clusterinventoryv1alpha1.ClusterProfile{}
+	for _, profile := range p.profiles {
+		out[profile.Name] = profile
+	}
+	return out
+}
+
+// keepCounted reports whether the removal of a child was counted within the window, and keeps the time.
+func (p *pass) keepCounted(uid types.UID, before map[types.UID]time.Time) bool {
+	at, counted := before[uid]
+	if counted = counted && p.now.Sub(at) < removalWindow; counted {
+		p.times.counted[uid] = at
+	}
+	return counted
 }

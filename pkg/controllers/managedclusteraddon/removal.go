@@ -67,21 +67,26 @@ func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcil
 	if len(s.payloads) > 0 {
 		return r.removePayloads(ctx, s)
 	}
+	return reconcile.Result{}, r.endRemoval(ctx, s)
+}
+
+// endRemoval removes the gate and the foundation, and then the finalizer, after the payloads.
+func (r *Reconciler) endRemoval(ctx context.Context, s *scope) error {
 	if s.gate != nil {
 		if err := r.deleteWork(ctx, s.gate); err != nil {
-			return reconcile.Result{}, err
+			return err
 		}
 	}
 	if s.verification != nil {
-		return reconcile.Result{}, nil
+		return nil
 	}
 	if s.foundation != nil {
-		return reconcile.Result{}, r.removeFoundation(ctx, s)
+		return r.removeFoundation(ctx, s)
 	}
 	if s.gate != nil {
-		return reconcile.Result{}, nil
+		return nil
 	}
-	return reconcile.Result{}, r.releaseFinalizer(ctx, s)
+	return r.releaseFinalizer(ctx, s)
 }
 
 // timeForVerification returns how long the other steps of a removal wait for the deletion of the verification: a webhook of Knative that is

@@ -145,10 +145,7 @@ func TestRemoval(t *testing.T) {
 		for running, stopped := range map[string]string{"webhook": "controller", "controller": "webhook"} {
 			report(w, deploymentStatus(running, values), stoppedStatus(stopped))
 			r := next(t, w)
-			step := AwaitStop
-			if values[desiredValue] > 0 {
-				step = RetryStop
-			}
+			step := map[bool]RemovalStep{false: AwaitStop, true: RetryStop}[values[desiredValue] > 0]
 			if want := "waiting for the workloads of Knative to stop: Deployment knative-serving/" + running; r.Step != step || r.Why != want {
 				t.Errorf("%s: step is %s (%s), want %s (%s)", name, r.Step, r.Why, step, want)
 			}

@@ -326,7 +326,7 @@ func referencesTo(namespace string, value any, path string) []string {
 		}
 	case string:
 		alone := v == namespace && !strings.HasSuffix(path, nameLabel)
-		if alone || strings.Contains(v, "."+namespace+".") || strings.Contains(v, "."+namespace+"\"") || strings.HasSuffix(v, "."+namespace) {
+		if alone || strings.Contains(v, "namespace: "+namespace) || strings.Contains(v, "."+namespace+".") || strings.Contains(v, "."+namespace+"\"") || strings.HasSuffix(v, "."+namespace) {
 			out = append(out, path)
 		}
 	}

@@ -195,6 +195,10 @@ func useInstallNamespace(d *draft) error {
 			if s, found, _ := unstructured.NestedString(u.Object, "data", key); found {
 				_ = unstructured.SetNestedField(u.Object, strings.ReplaceAll(s, usual, d.namespace), "data", key)
 			}
+		case isKind(u, "", "ConfigMap") && u.GetName() == "config-br-defaults" && !setsKey(d.spec.GetConfig(), "br-defaults", brokerDefaults):
+			if s, found, _ := unstructured.NestedString(u.Object, "data", brokerDefaults); found {
+				_ = unstructured.SetNestedField(u.Object, strings.ReplaceAll(s, "namespace: "+usual, "namespace: "+d.namespace), "data", brokerDefaults)
+			}
 		case isKind(u, "cert-manager.io", "Certificate"):
 			names, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "dnsNames")
 			for n := range names {
@@ -210,6 +214,16 @@ func useInstallNamespace(d *draft) error {
 		}
 	})
 	return nil
+}
+
+// brokerDefaults is the key of ConfigMap config-br-defaults that refers to the ConfigMap of Brokers without a spec.config.
+const brokerDefaults = "default-br-config"
+
+// setsKey reports whether spec.config sets a key of a ConfigMap, whose name may lack the prefix.
+func setsKey(config map[string]map[string]string, name, key string) bool {
+	_, isSet := config[name][key]
+	_, isSetLong := config["config-"+name][key]
+	return isSet || isSetLong
 }
 
 const metadataName = "kubernetes.io/metadata.name"

@@ -181,7 +181,7 @@ func installNamespaceUsed(c *comparison, d difference) bool {
 	}
 	switch c.kind() {
 	case "ConfigMap":
-		return c.name() == "kourier-bootstrap" && d.path.ends("envoy-bootstrap.yaml")
+		return c.name() == "kourier-bootstrap" && d.path.ends("envoy-bootstrap.yaml") || c.name() == "config-br-defaults" && d.path.ends("default-br-config")
 	case "Certificate":
 		return slices.Contains(d.path, "dnsNames")
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":

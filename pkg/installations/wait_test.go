@@ -5,9 +5,11 @@ package installations
 import (
 	"context"
 	"errors"
+	"net"
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -285,14 +287,40 @@ func (i *stubInformer) LastSyncResourceVersion() string { return i.version }
 // installation.
 func TestRecoveredWatch(t *testing.T) {
 	informer := &stubInformer{version: "5"}
-	w := &Watcher{sources: []source{{resource: api.Serving.Resource()}}, informers: []cache.SharedIndexInformer{informer}, failures: map[string]watchFailure{}}
-	w.noteFailure(w.sources[0].describe(), watchFailure{errors.New("503"), "5"})
+	w := &Watcher{
+		hub: &Hub{Name: "the hub"}, sources: []source{{resource: api.Serving.Resource()}}, informers: []cache.SharedIndexInformer{informer},
+		changed: make(chan struct{}, 1), failures: map[string]watchFailure{},
+	}
+	if err := w.noteFailure(&w.sources[0], informer, errors.New("503")); err == nil {
+		t.Error("the failure has no error")
+	}
 	if got := w.Failures(); len(got) != 1 {
 		t.Errorf("a watch without an answer: %v", got)
 	}
 	informer.version = "6"
 	if got := w.Failures(); len(got) != 0 {
 		t.Errorf("a watch that has recovered: %v", got)
+	}
+}
+
+// TestRefusedWatch holds that a hub which refuses connections is a failure: client-go repeats such a watch without a call of the error handler.
+func TestRefusedWatch(t *testing.T) {
+	hub, requests := recordingHub(t, edge7("Ready Unknown Delivering"))
+	client, isFake := hub.Dynamic.(*dynamicfake.FakeDynamicClient)
+	if !isFake {
+		t.Fatal("the hub has no fake client")
+	}
+	client.PrependWatchReactor(fleetv1alpha1.Resource().Resource, func(clienttesting.Action) (bool, watch.Interface, error) {
+		return true, nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	watcher, _, end := awaitOn(t, ctx, hub, requests, GoalReady)
+	for len(watcher.Failures()) == 0 {
+		goruntime.Gosched()
+	}
+	cancel()
+	if err := <-end; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
 	}
 }
 

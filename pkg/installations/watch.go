@@ -13,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -42,17 +41,47 @@ type watchFailure struct {
 func (h *Hub) Watch(ctx context.Context, q Query) (*Watcher, []*ListError) {
 	_, failed, listed := h.list(ctx, q)
 	w := &Watcher{hub: h, sources: listed, changed: make(chan struct{}, 1), failures: map[string]watchFailure{}}
-	for _, s := range listed {
-		tweak := func(o *metav1.ListOptions) {
-			o.LabelSelector, o.FieldSelector = s.options.LabelSelector, s.options.FieldSelector
-		}
-		if s.metadataOnly {
-			w.informers = append(w.informers, metadatainformer.NewFilteredMetadataInformer(h.Metadata, s.resource, s.namespace, 0, cache.Indexers{}, tweak).Informer())
-			continue
-		}
-		w.informers = append(w.informers, dynamicinformer.NewFilteredDynamicInformer(h.Dynamic, s.resource, s.namespace, 0, cache.Indexers{}, tweak).Informer())
+	for i := range listed {
+		w.informers = append(w.informers, w.newInformer(&w.sources[i]))
 	}
 	return w, failed
+}
+
+// newInformer returns the informer of a list. client-go repeats a watch whose connection is refused, as by a hub that is down, without a call
+// of the error handler: the watch itself notes the error.
+func (w *Watcher) newInformer(s *source) cache.SharedIndexInformer {
+	type resource interface {
+		Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	}
+	dynamicClient, metadataClient := w.hub.Dynamic.Resource(s.resource).Namespace(s.namespace), w.hub.Metadata.Resource(s.resource).Namespace(s.namespace)
+	var client any = w.hub.Dynamic
+	var example runtime.Object = &unstructured.Unstructured{}
+	var watched resource = dynamicClient
+	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return dynamicClient.List(ctx, o)
+	}
+	if s.metadataOnly {
+		client, example, watched = w.hub.Metadata, &metav1.PartialObjectMetadata{}, metadataClient
+		list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return metadataClient.List(ctx, o)
+		}
+	}
+	selects := func(o metav1.ListOptions) metav1.ListOptions {
+		o.LabelSelector, o.FieldSelector = s.options.LabelSelector, s.options.FieldSelector
+		return o
+	}
+	var informer cache.SharedIndexInformer
+	informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, selects(o)) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			out, err := watched.Watch(ctx, selects(o))
+			if err != nil {
+				_ = w.noteFailure(s, informer, err) // the reflector gets the error
+			}
+			return out, err
+		},
+	}, client), example, cache.SharedIndexInformerOptions{ObjectDescription: s.resource.String()})
+	return informer
 }
 
 // Run calls visit with all objects once the caches are full, and then after each change, until visit is done or fails, or the context
@@ -87,14 +116,11 @@ func (w *Watcher) Run(ctx context.Context, visit func(Objects) (done bool, err e
 
 // prepare notes the changes and the errors of an informer. A watch that the hub forbids ends the run, unless the result lacks a column alone.
 func (w *Watcher) prepare(informer cache.SharedIndexInformer, s *source, end context.CancelCauseFunc) error {
-	name := s.describe()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.noteChange() }, UpdateFunc: func(any, any) { w.noteChange() }, DeleteFunc: func(any) { w.noteChange() },
 	})
 	return errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		explained := w.hub.explain("watch "+name, err)
-		w.noteFailure(name, watchFailure{explained, informer.LastSyncResourceVersion()})
-		w.noteChange()
+		explained := w.noteFailure(s, informer, err)
 		if apierrors.IsForbidden(err) && !s.isOptional {
 			end(explained)
 		}
@@ -109,10 +135,14 @@ func (w *Watcher) noteChange() {
 	}
 }
 
-func (w *Watcher) noteFailure(name string, failure watchFailure) {
+// noteFailure keeps the error of a watch, has Run visit the objects, and returns the error for the user.
+func (w *Watcher) noteFailure(s *source, informer cache.SharedIndexInformer, err error) error {
+	explained := w.hub.explain("watch "+s.describe(), err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.failures[name] = failure
+	w.failures[s.describe()] = watchFailure{explained, informer.LastSyncResourceVersion()}
+	w.noteChange()
+	return explained
 }
 
 // explainEnd returns the cause of the end, and the errors of watches that have not recovered.

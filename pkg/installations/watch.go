@@ -75,7 +75,7 @@ func (w *Watcher) newInformer(s *source) cache.SharedIndexInformer {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, selects(o)) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			out, err := watched.Watch(ctx, selects(o))
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				_ = w.noteFailure(s, informer, err) // the reflector gets the error
 			}
 			return out, err

@@ -212,13 +212,16 @@ func webhooksAmong(carried []carriedWorkload) []carriedWorkload {
 }
 
 // timeToStop returns how long the removal waits for the workloads. isBounded is false before the agent has applied the stop, as long as the agent
-// is away.
+// is away, and for a time ahead, which another clock has written.
 func timeToStop(payload *workv1.ManifestWork, now time.Time) (left time.Duration, isBounded bool) {
 	seconds, err := strconv.ParseInt(payload.Annotations[api.StopBegunAnnotation], 10, 64)
 	if err != nil {
 		return 0, false
 	}
-	return min(time.Unix(seconds, 0).Add(delivery.LongestStop).Sub(now), delivery.LongestStop), true // a time ahead comes from another clock
+	if left = time.Unix(seconds, 0).Add(delivery.LongestStop).Sub(now); left > delivery.LongestStop {
+		return 0, false
+	}
+	return left, true
 }
 
 // withStopBegun returns the payload with the time at which the agent has applied the stop of the workloads.

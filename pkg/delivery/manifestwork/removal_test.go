@@ -206,6 +206,10 @@ func TestRemovalWithPods(t *testing.T) {
 		t.Errorf("while the agent is away the step is %s, error %v", r.Step, err)
 	}
 	report(w, stoppedStatus("webhook"), pods)
+	ahead := withStopBegun(w, time.Now().Add(time.Hour))
+	if r := next(t, ahead); r.Step != AwaitStop || r.Payload == nil {
+		t.Errorf("with the time of another clock the step is %s, which writes %t", r.Step, r.Payload != nil)
+	}
 	w = next(t, w).Payload // records the time, without another generation
 	r := next(t, w)
 	if r.Step != AwaitStop || r.Payload != nil || r.Retry <= 0 || r.Retry > delivery.LongestStop {

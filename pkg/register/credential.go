@@ -45,8 +45,8 @@ func await(ctx context.Context, timeout time.Duration, check func(context.Contex
 	return err
 }
 
-// RotateToken replaces the ServiceAccount on the cluster, after WriteCluster. All tokens of the former ServiceAccount end: those of Secrets, and
-// those of an earlier TokenDuration, which nothing else ends.
+// RotateToken replaces the ServiceAccount on the cluster, after WriteCluster. All tokens of the former ServiceAccount end: the tokens of Secrets, and
+// the tokens of an earlier TokenDuration, which nothing else ends.
 func (r *Registration) RotateToken(ctx context.Context) error {
 	secret, err := r.cluster.findOwnedSecret(ctx, r.id, r.tokenName())
 	if err != nil {

@@ -4,10 +4,8 @@ package fleet
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -307,78 +305,6 @@ func TestAForeignResourceIsLeftAlone(t *testing.T) {
 	h.shows("Ready=True/Ready")
 	if got := h.versions(); got != "c1=1.22 c2=1.22 c3=1.22" {
 		t.Errorf("after the adoption the resources are %s", got)
-	}
-}
-
-func TestARefusedChildIsReported(t *testing.T) {
-	h := newHub(t, allClusters, threeProfiles()...)
-	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "knativeservings"}, "c1", errors.New("spec.manifests may not replace the release"))
-	writes, result := h.passAfter(time.Minute)
-	h.shows("Ready=False/ChildRefused", "RolledOut=False/ChildRefused")
-	want := []string{"create knativeservings c1", "create knativeservings c2", "create knativeservings c3", "patch knativefleets/status web"}
-	if !slices.Equal(writes, want) {
-		t.Errorf("the pass writes %q, want %q", writes, want)
-	}
-	if result.RequeueAfter != refusedRetry {
-		t.Errorf("the next pass is after %s", result.RequeueAfter)
-	}
-	h.refuse = nil
-	h.pass()
-	if got := len(h.children(api.Serving)); got != 3 {
-		t.Errorf("%d children", got)
-	}
-}
-
-// TestRefusedChildrenAreBounded holds that refused creations, as by a quota, keep no other cluster from its change, and that one pass tries few.
-func TestRefusedChildrenAreBounded(t *testing.T) {
-	h := newHub(t, allClusters, newProfile("z"))
-	h.pass()
-	for n := range maxRefused + 5 {
-		h.profiles = append(h.profiles, newProfile(fmt.Sprintf("c%02d", n)))
-	}
-	h.change("z", func(c *unstructured.Unstructured) {
-		_ = unstructured.SetNestedField(c.Object, "1.20", "spec", "version")
-	})
-	h.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "knativeservings"}, "c1", errors.New("exceeded quota"))
-	writes, _ := h.passAfter(time.Minute)
-	creations := len(slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return !strings.HasPrefix(w, "create ") }))
-	if creations != maxRefused || !slices.Contains(writes, "patch knativeservings z") {
-		t.Errorf("the pass tries %d creations, and writes %q", creations, writes)
-	}
-}
-
-// TestUnreachableClusters holds that a waiting cluster that does not answer gets the change when the cluster answers again, and not before.
-func TestUnreachableClusters(t *testing.T) {
-	h := runningFleet(t, oneByOne)
-	h.report("c1", "Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale")
-	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
-	for range 4 {
-		h.pass()
-		h.report("c2", "Ready=True/Ready")
-		h.report("c3", "Ready=True/Ready")
-	}
-	h.pass()
-	h.shows("RolledOut=False/ClustersUnresolved", "TargetClusterResolved=False/ClustersUnresolved")
-	if got := h.versions(); got != "c1=1.22 c2=1.23 c3=1.23" {
-		t.Errorf("without an answer of the first cluster the children have %s", got)
-	}
-	h.report("c1", "Ready=True/Ready")
-	h.pass()
-	if got := h.versions(); got != "c1=1.23 c2=1.23 c3=1.23" {
-		t.Errorf("after the return the children have %s", got)
-	}
-}
-
-// TestFailedClusterIsLost holds that a cluster with a spec that cannot be installed stops the rollout, also when the cluster does not answer.
-func TestFailedClusterIsLost(t *testing.T) {
-	h := runningFleet(t, oneByOne)
-	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
-	h.pass()
-	h.report("c1", "Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale", "InstallSucceeded=False/UnknownVersion")
-	h.pass()
-	h.shows("RolledOut=False/MaxFailuresExceeded")
-	if got := h.versions(); got != "c1=1.23 c2=1.22 c3=1.22" {
-		t.Errorf("after the loss of the failed cluster the children have %s", got)
 	}
 }
 

@@ -4,6 +4,7 @@ package knative
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
@@ -59,11 +61,11 @@ type Monitor interface {
 // watchLiveness returns a context that ends after passTimeout, and as soon as the cluster does not answer a probe: the requests
 // of the pass would wait for much longer. The caller has to call stop.
 func (c *ReachableCluster) watchLiveness(ctx context.Context) (passCtx context.Context, stop func()) {
-	ctx, end := context.WithTimeout(ctx, passTimeout)
 	passCtx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(passTimeout, func() { cancel(direct.ErrPassTimeout) })
 	stop = func() {
+		timer.Stop()
 		cancel(nil)
-		end()
 	}
 	if c.NextProbe == 0 {
 		return passCtx, stop
@@ -85,10 +87,15 @@ func (c *ReachableCluster) watchLiveness(ctx context.Context) (passCtx context.C
 	return passCtx, stop
 }
 
+// isSlow reports whether a context of watchLiveness ended after passTimeout, although the cluster answered every probe.
+func isSlow(passCtx context.Context) bool {
+	return errors.Is(context.Cause(passCtx), direct.ErrPassTimeout)
+}
+
 // unreachableError returns the reason for an error under the context of watchLiveness that means that the cluster cannot be
 // reached.
 func (c *ReachableCluster) unreachableError(passCtx context.Context, err error) (*UnreachableError, bool) {
-	if err == nil || c.Monitor == nil {
+	if err == nil || c.Monitor == nil || isSlow(passCtx) {
 		return nil, false
 	}
 	if passCtx.Err() != nil {

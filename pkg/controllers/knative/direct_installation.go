@@ -69,12 +69,13 @@ type passPause struct {
 	until time.Time
 }
 
-// beginPause begins a pause that is twice as long as the last one.
-func (p *passPause) beginPause(now time.Time) {
+// beginPause begins and returns a pause that is twice as long as the last one.
+func (p *passPause) beginPause(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pause = min(max(2*p.pause, firstPassPause), longestPassPause)
 	p.until = now.Add(p.pause)
+	return p.pause
 }
 
 // endPause ends all pauses, because a pass ended in time.

@@ -65,12 +65,9 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		retry = refusalRetry
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: "see " + api.InstallSucceeded, Blocked: blocked.Error()})
 	}
-	if err != nil && errors.Is(passCtx.Err(), context.DeadlineExceeded) {
-		pause := &p.installation.passPause
-		pause.beginPause(p.Clock.Now())
-		retry = pause.timeLeft(p.Clock.Now())
-		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: fmt.Sprintf(
-			"%s is slow: %s were not enough, and the delivery continues; check whether a webhook of the cluster does not respond", cluster, passTimeout)})
+	if err != nil && isSlow(passCtx) {
+		retry = p.installation.passPause.beginPause(p.Clock.Now())
+		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: describeSlowCluster(cluster, "delivery")})
 	}
 	if err == nil {
 		err = p.describeRendering()
@@ -192,6 +189,11 @@ func (p *directPass) describeUnfinished(ctx context.Context, why delivery.Observ
 	}
 	p.observed.Observation = why
 	return nil
+}
+
+// describeSlowCluster describes a cluster on which a delivery or removal took longer than passTimeout.
+func describeSlowCluster(cluster, task string) string {
+	return fmt.Sprintf("%s is slow: %s were not enough, and the %s continues; check whether a webhook of the cluster does not respond", cluster, passTimeout, task)
 }
 
 // describeWatchProblem adds the reason why the cluster is listed instead of watched.

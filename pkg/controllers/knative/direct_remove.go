@@ -44,20 +44,23 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 		out.RequeueAfter = t.NextProbe
 		return out, nil
 	}
+	i := d.installationOf(config, t)
+	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
+		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
+	}
 	if !d.beginPass() {
 		return Outcome{RequeueAfter: passRetry}, nil
 	}
 	defer d.endPass()
-	return d.removeInstallation(ctx, resource, t)
+	return d.removeInstallation(ctx, resource, t, i)
 }
 
 // removeInstallation takes the removal one step further on a cluster that answered a moment ago.
-func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *ReachableCluster) (Outcome, error) {
+func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *ReachableCluster, i *installation) (Outcome, error) {
 	config, cluster := resource.Config, d.Clusters.DisplayName(resource.Config)
 	policy := resource.Annotations.Permitted[api.DeletionPolicyAnnotation]
 	passCtx, stop := t.watchLiveness(ctx)
 	defer stop()
-	i := d.installationOf(config, t)
 	waiting, err := i.Remove(passCtx, direct.RemoveOptions{
 		Namespace:     d.Clusters.InstallNamespace(config),
 		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
@@ -74,9 +77,15 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
 		waiting, retry, err = "the cluster refuses the removal: "+blocked.Error(), refusalRetry, nil
 	}
+	if err != nil && isSlow(passCtx) {
+		out := describeDirectRemoval(describeSlowCluster(cluster, "removal"))
+		out.RequeueAfter = reconciler.Soonest(i.passPause.beginPause(d.Clock.Now()), t.NextProbe)
+		return out, nil
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
+	i.passPause.endPause()
 	if waiting != "" {
 		out := describeDirectRemoval(fmt.Sprintf("removing the installation from %s: %s", cluster, waiting))
 		out.RequeueAfter = retry

@@ -24,11 +24,15 @@ import (
 )
 
 const (
-	// closingTimeout bounds recording the results of a pass whose own deadline has expired.
+	// closingTimeout bounds recording the results of a pass that took too long.
 	closingTimeout = 10 * time.Second
 	// firstRetry and longestRetry bound the pause before a refused object is tried again. Each pause is twice the pause before.
 	firstRetry, longestRetry = time.Second, time.Minute
 )
+
+// ErrPassTimeout is the cause of a context that ended because a pass took too long. The context of a pass ends by this cause, and not by a
+// deadline of its own: a request that the end of the pass interrupts says nothing about the cluster, and a request whose deadline ends does.
+var ErrPassTimeout = errors.New("the pass over the cluster takes too long")
 
 // executePlan applies and prunes as planned and returns the anchor that records the results. executePlan records the items
 // before the first change and after the last change: a later pass detects the changes in between on the cluster.
@@ -46,7 +50,7 @@ func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *
 	if applyErr == nil && !i.hasBlockingFailureBefore(render.Stages) {
 		applyErr = i.deleteItems(ctx, p.prune, inv)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the cluster is slow, and the next pass continues from the recorded results
+	if errors.Is(context.Cause(ctx), ErrPassTimeout) { // the next pass continues from the recorded results
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closingTimeout)
 		defer cancel()

@@ -95,7 +95,7 @@ func (c *timedContext) Done() <-chan struct{} { return c.over }
 func (c *timedContext) Err() error {
 	select {
 	case <-c.over:
-		return context.DeadlineExceeded
+		return ErrPassTimeout
 	default:
 		return nil
 	}
@@ -116,7 +116,7 @@ func TestSlow(t *testing.T) {
 	})
 	_, err := s.Sync(ctx, b, SyncOptions{})
 	close(passed)
-	if !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, ErrPassTimeout) {
 		t.Fatalf("got %v", err)
 	}
 	s.disturb(nil)

@@ -1,0 +1,102 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package knative
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	testclock "k8s.io/utils/clock/testing"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/target"
+)
+
+// TestSlowCluster holds that a pass that takes too long pauses the next pass, and is no proof that the cluster cannot be reached.
+func TestSlowCluster(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config *unstructured.Unstructured
+		pass   func(d *Direct, ctx context.Context, resource *Resource) (Outcome, error)
+		text   func(out Outcome) string
+		want   string
+	}{
+		"installation": {
+			localServing(directFinalized), (*Direct).Ensure, func(out Outcome) string { return out.Installation.Observation.Waiting },
+			"the hub is slow: 2m0s were not enough, and the delivery continues",
+		},
+		"removal": {
+			localServing(directFinalized, beingDeleted), (*Direct).Remove, func(out Outcome) string { return out.Installation.Removing },
+			"the hub is slow: 2m0s were not enough, and the removal continues",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDirectFixture(t, tc.config)
+			w.d.Clusters = monitoredClusters{w.d.Clusters}
+			clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
+			w.d.Clock = clock
+			resource := &Resource{Config: tc.config, Annotations: target.Annotations{Permitted: tc.config.GetAnnotations()}}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(direct.ErrPassTimeout)
+			for _, pause := range []time.Duration{firstPassPause, 2 * firstPassPause} {
+				out, err := tc.pass(w.d, ctx, resource)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out.RequeueAfter != pause || !strings.Contains(tc.text(out), tc.want) || out.Installation.Target.Reason != api.ReasonTargetResolved {
+					t.Errorf("the next pass begins after %s, want %s: %+v", out.RequeueAfter, pause, out.Installation)
+				}
+				w.requests = nil
+				out, err = tc.pass(w.d, t.Context(), resource)
+				if err != nil || out.RequeueAfter != pause || out.Installation != nil || len(w.requests) > 0 {
+					t.Errorf("during the pause: %+v, %v, requests %q", out, err, w.requests)
+				}
+				clock.SetTime(clock.Now().Add(pause))
+			}
+		})
+	}
+}
+
+// TestPassTimeout holds that the context of a pass ends after passTimeout without a deadline of its own, so that interrupted requests do not
+// count as requests without an answer.
+func TestPassTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &ReachableCluster{NextProbe: time.Second, Monitor: answeringMonitor{}}
+		passCtx, stop := c.watchLiveness(t.Context())
+		defer stop()
+		time.Sleep(passTimeout - time.Second/2)
+		if passCtx.Err() != nil || isSlow(passCtx) {
+			t.Fatalf("the context has ended early: %v", context.Cause(passCtx))
+		}
+		time.Sleep(time.Second)
+		if !errors.Is(passCtx.Err(), context.Canceled) || !isSlow(passCtx) {
+			t.Errorf("got %v because of %v", passCtx.Err(), context.Cause(passCtx))
+		}
+		if unreachable, ok := c.unreachableError(passCtx, errLost); ok {
+			t.Errorf("the cluster counts as unreachable: %v", unreachable)
+		}
+	})
+}
+
+// answeringMonitor is a Monitor of a cluster that answers every probe. Every error means that the cluster cannot be reached.
+type answeringMonitor struct{}
+
+func (answeringMonitor) Probe(context.Context) error { return nil }
+
+func (answeringMonitor) UnreachableError(error) (*UnreachableError, bool) { return &UnreachableError{}, true }
+
+// monitoredClusters gives clusters an answeringMonitor.
+type monitoredClusters struct{ Clusters }
+
+func (m monitoredClusters) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
+	c, err := m.Clusters.FindCluster(ctx, config)
+	if c != nil {
+		c.Monitor = answeringMonitor{}
+	}
+	return c, err
+}

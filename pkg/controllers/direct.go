@@ -17,6 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/controllers/configuration"
 	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/trust"
@@ -117,7 +118,7 @@ func (w *withoutAgent) notifyProviderChange() {
 func (s *setup) newDirectDelivery(c api.Component) *knative.Direct {
 	w := s.withoutAgent
 	return &knative.Direct{
-		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust, Renderings: w.renderings[c],
+		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust, Renderings: w.renderings[c], Completions: configuration.NewCompletions(s.hub, c),
 		ConfigClient: s.hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 }

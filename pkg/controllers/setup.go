@@ -197,7 +197,7 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 	fleets := &fleet.Reconciler{
 		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
-		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, History: configuration.NewFleets(hub), Events: s.eventRecorder(), Clock: clock.RealClock{},
+		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, History: configuration.NewFleets(hub), Completions: map[api.Component]fleet.Completions{}, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	renderings := &rendering.Reconciler{
 		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
@@ -207,6 +207,7 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 		Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	for _, c := range api.Components() {
+		fleets.Completions[c] = configuration.NewCompletions(hub, c)
 		renderings.Direct[c] = s.withoutAgent.renderings[c]
 	}
 	return errors.Join(fleets.SetupWithManager(s.mgr, hub), renderings.SetupWithManager(s.mgr, hub))

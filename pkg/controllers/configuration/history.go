@@ -24,6 +24,12 @@ func NewFleets(h *hub.Hub) *Recorder {
 	}
 }
 
+// NewCompletions returns the part of the history of the resources of a component that records which specs clusters have run. The
+// Reconciler of the component keeps the history.
+func NewCompletions(h *hub.Hub, component api.Component) *Recorder {
+	return &Recorder{Kind: component, Revisions: h.ControllerRevisions().Informer().GetIndexer(), RevisionClient: h.Clients.Kube}
+}
+
 // Record makes the spec of the resource the newest of its history, and prunes the history. The error is revision.ErrTooLarge for a spec
 // that no revision can hold.
 func (r *Recorder) Record(ctx context.Context, config *unstructured.Unstructured) error {
@@ -36,13 +42,8 @@ func (r *Recorder) Record(ctx context.Context, config *unstructured.Unstructured
 // MarkCompleted records that a cluster has run the spec of the resource, unless another cluster did before. A spec that is not in the cache
 // yet is not marked, and marked reports so.
 func (r *Recorder) MarkCompleted(ctx context.Context, config *unstructured.Unstructured, cluster string) (marked bool, err error) {
-	hash, err := revision.Hash(config)
-	if err != nil {
-		return false, err
-	}
-	o, exists, err := r.Revisions.GetByKey(config.GetNamespace() + "/" + revision.Name(r.Kind, config.GetName(), hash))
-	recorded, isRevision := o.(*appsv1.ControllerRevision)
-	if err != nil || !exists || !isRevision || revision.HashOf(recorded) != hash {
+	recorded, err := r.findRevision(config)
+	if recorded == nil || err != nil {
 		return false, err
 	}
 	if recorded.Annotations[api.CompletedAnnotation] != "" {
@@ -55,4 +56,24 @@ func (r *Recorder) MarkCompleted(ctx context.Context, config *unstructured.Unstr
 		return false, fmt.Errorf("cannot update ControllerRevision \"%s/%s\": %w", changed.Namespace, changed.Name, err)
 	}
 	return err == nil, nil
+}
+
+// IsCompleted reports whether a cluster has run the spec of the resource.
+func (r *Recorder) IsCompleted(config *unstructured.Unstructured) bool {
+	recorded, err := r.findRevision(config)
+	return err == nil && recorded != nil && recorded.Annotations[api.CompletedAnnotation] != ""
+}
+
+// findRevision returns the revision of the spec of the resource; nil when the cache has none.
+func (r *Recorder) findRevision(config *unstructured.Unstructured) (*appsv1.ControllerRevision, error) {
+	hash, err := revision.Hash(config)
+	if err != nil {
+		return nil, err
+	}
+	o, exists, err := r.Revisions.GetByKey(config.GetNamespace() + "/" + revision.Name(r.Kind, config.GetName(), hash))
+	recorded, isRevision := o.(*appsv1.ControllerRevision)
+	if err != nil || !exists || !isRevision || revision.HashOf(recorded) != hash {
+		return nil, err
+	}
+	return recorded, nil
 }

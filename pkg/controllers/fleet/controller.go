@@ -73,8 +73,10 @@ type Reconciler struct {
 	RemovalLimit func(maxRemoval intstr.IntOrString, children int) int
 	// History keeps the templates; nil keeps no templates.
 	History History
-	Events  events.EventRecorder
-	Clock   clock.PassiveClock
+	// Completions reads which specs of children their clusters have run.
+	Completions map[api.Component]Completions
+	Events      events.EventRecorder
+	Clock       clock.PassiveClock
 
 	memory memory
 }

@@ -88,3 +88,46 @@ func TestFailedClusterIsLost(t *testing.T) {
 		t.Errorf("after the loss of the failed cluster the children have %s", got)
 	}
 }
+
+// completions is a Completions in which clusters have run every spec of their children, or none.
+type completions bool
+
+func (c completions) IsCompleted(*unstructured.Unstructured) bool { return bool(c) }
+
+// TestClusterIsLostAfterChange holds that a cluster that stops answering before the cluster has run the change holds its place, and that a
+// cluster that has run the change before, or never had an installation, holds no place.
+func TestClusterIsLostAfterChange(t *testing.T) {
+	const change = `{"serving": {"spec": {"version": "1.23"}}}`
+	const byDeadline = `{"serving": {"spec": {"version": "1.23"}}, "rolloutStrategy": {"type": "Progressive", "progressive": {"maxConcurrency": 1, "progressDeadline": "10m"}}}`
+	for name, tc := range map[string]struct {
+		spec      string
+		installed string
+		completed completions
+		rolledOut string
+		versions  string
+	}{
+		"before the end of the delivery": {change, "1.22.0", false, "RolledOut=False/Progressing", "c1=1.23 c2=1.22 c3=1.22"},
+		"for longer than the deadline":   {byDeadline, "1.22.0", false, "RolledOut=False/MaxFailuresExceeded", "c1=1.23 c2=1.22 c3=1.22"},
+		"after the change ran":           {change, "1.23.0", true, "RolledOut=False/Progressing", "c1=1.23 c2=1.23 c3=1.22"},
+		"without an installation":        {change, "", false, "RolledOut=False/Progressing", "c1=1.23 c2=1.23 c3=1.22"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := runningFleet(t, oneByOne)
+			h.r.Completions = map[api.Component]Completions{api.Serving: tc.completed}
+			h.setSpec(tc.spec)
+			h.pass()
+			h.report("c1", "Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale")
+			h.change("c1", func(c *unstructured.Unstructured) {
+				if err := unstructured.SetNestedField(c.Object, tc.installed, "status", "version"); err != nil {
+					t.Fatal(err)
+				}
+			})
+			h.pass()
+			h.settle()
+			h.shows(tc.rolledOut)
+			if got := h.versions(); got != tc.versions {
+				t.Errorf("the children have %s, want %s", got, tc.versions)
+			}
+		})
+	}
+}

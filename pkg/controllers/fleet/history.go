@@ -34,6 +34,12 @@ type History interface {
 	FindRevision(templates *unstructured.Unstructured, value string) (target *appsv1.ControllerRevision, refusal string, err error)
 }
 
+// Completions reads which specs of resources their clusters have run. A configuration.Recorder implements it.
+type Completions interface {
+	// IsCompleted reports whether a cluster has run the spec of the resource.
+	IsCompleted(config *unstructured.Unstructured) bool
+}
+
 // templateFields lists the fields of the spec that the history keeps: a rollback changes neither the selection nor the strategy.
 func templateFields() []string { return []string{"serving", "eventing"} }
 

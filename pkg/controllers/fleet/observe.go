@@ -48,7 +48,7 @@ func (p *pass) observe() (*templates, error) {
 		p.report.problem = no
 		return t, nil
 	}
-	reader := &stateReader{fleet: p.fleet, templates: t, children: p.children}
+	reader := &stateReader{fleet: p.fleet, templates: t, children: p.children, completions: p.Completions}
 	p.report.clusters = reader.readClusters(clusters)
 	p.report.plan, p.report.problem = planRollout(p.fleet.Spec.RolloutStrategy, p.report.clusters)
 	p.requeueWithin(p.report.plan.recheck)

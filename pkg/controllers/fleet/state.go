@@ -69,7 +69,8 @@ type stateReader struct {
 	fleet     *fleetv1alpha1.KnativeFleet
 	templates *templates
 	// children are the resources of the namespace, by component and name.
-	children map[api.Component]map[string]*unstructured.Unstructured
+	children    map[api.Component]map[string]*unstructured.Unstructured
+	completions map[api.Component]Completions
 }
 
 func (r *stateReader) readClusters(clusters []cluster) []clusterState {
@@ -86,7 +87,7 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 	for _, component := range r.templates.components() {
 		child := r.children[component][c.name]
 		out.children[component] = child
-		s := r.readChild(child)
+		s := r.readChild(component, child)
 		out.updated = out.updated && child != nil && r.hasRevision(child)
 		out.unresolvedTarget = out.unresolvedTarget || s.unresolved
 		if child != nil && metav1.IsControlledBy(child, r.fleet) {
@@ -137,7 +138,7 @@ func mayAdopt(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFlee
 		namespace == fleet.Namespace && name == child.GetName()
 }
 
-func (r *stateReader) readChild(child *unstructured.Unstructured) childState {
+func (r *stateReader) readChild(component api.Component, child *unstructured.Unstructured) childState {
 	switch {
 	case child == nil:
 		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting}
@@ -152,7 +153,7 @@ func (r *stateReader) readChild(child *unstructured.Unstructured) childState {
 		}
 		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting, since: updatedAt(child)}
 	}
-	return readInstallation(child)
+	return r.readInstallation(component, child)
 }
 
 // isUnreachable reports whether condition TargetClusterResolved says that the cluster does not answer.
@@ -161,7 +162,7 @@ func isUnreachable(resolved *metav1.Condition) bool {
 }
 
 // readInstallation reads the state of a child of the revision from the conditions of the child.
-func readInstallation(child *unstructured.Unstructured) childState {
+func (r *stateReader) readInstallation(component api.Component, child *unstructured.Unstructured) childState {
 	conditions, observed := readConditions(child)
 	ready := apimeta.FindStatusCondition(conditions, api.Ready)
 	if ready == nil || observed != child.GetGeneration() {
@@ -176,10 +177,24 @@ func readInstallation(child *unstructured.Unstructured) childState {
 		out.phase = phaseSucceeded
 	case hasFault && (!out.unresolved || isUnreachable(resolved)): // also of a cluster that does not answer: only another template helps
 		out.phase, out.reason = phaseFailed, installed.Reason
+	case isUnreachable(resolved) && isInstalled(child) && !r.hasCompleted(component, child):
+		// The change itself may be why the cluster does not answer: the cluster holds its place, and fails after progressDeadline.
 	case out.unresolved:
 		out.phase = phaseSkipped
 	}
 	return out
+}
+
+// isInstalled reports whether the cluster of a child ever had an installation.
+func isInstalled(child *unstructured.Unstructured) bool {
+	version, _, _ := unstructured.NestedString(child.Object, "status", "version")
+	return version != ""
+}
+
+// hasCompleted reports whether the cluster of a child has run the spec of the child.
+func (r *stateReader) hasCompleted(component api.Component, child *unstructured.Unstructured) bool {
+	completions := r.completions[component]
+	return completions != nil && completions.IsCompleted(child)
 }
 
 // readConditions returns the conditions of a child and the generation that the conditions describe.

@@ -30,6 +30,8 @@ type Direct struct {
 	Clusters  Clusters
 	// Trust names the namespaces whose resources may be installed into a namespace that the cluster had before.
 	Trust trust.Policy
+	// Completions records which specs clusters have run. Nil keeps no record.
+	Completions Completions
 	// Renderings receives the reports of passes. Nil delivers every rendering at once.
 	Renderings *Renderings
 
@@ -49,7 +51,16 @@ type ConfigBundles interface {
 	OfConfigFrom(ctx context.Context, component api.Component, name types.NamespacedName, place addon.Place) (*render.Bundle, error)
 }
 
+// Completions records which specs clusters have run. A configuration.Recorder implements it.
+type Completions interface {
+	// MarkCompleted records that a cluster has run the spec of the resource, unless another cluster did before. marked is false while the
+	// history has no revision of the spec yet.
+	MarkCompleted(ctx context.Context, config *unstructured.Unstructured, cluster string) (marked bool, err error)
+}
+
 const (
+	// completionRetry is the time until the next pass over a cluster that runs a spec of which the history has no revision yet.
+	completionRetry = 30 * time.Second
 	// maxDirectPasses is the number of passes that may use clusters at a time. A cluster that is slow holds a worker for
 	// passTimeout; the other workers of the controller stay free for resources of work agents.
 	maxDirectPasses = 50

@@ -75,6 +75,9 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	if err == nil {
 		err = p.removeFormerTurn(ctx)
 	}
+	if err == nil {
+		retry, err = p.recordCompletion(ctx, retry)
+	}
 	if err != nil {
 		if !render.IsPending(err) {
 			p.Renderings.recordFailure(client.ObjectKeyFromObject(config), p.Clock.Now())
@@ -84,6 +87,19 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
 	p.describeWatchProblem(cluster)
 	return Outcome{Installation: p.observed, RequeueAfter: reconciler.Soonest(retry, p.cluster.NextProbe)}, nil
+}
+
+// recordCompletion records that the cluster runs the spec of the resource, and returns the time until the next pass. The record is what a
+// rollback to the last known good spec looks for, and tells a KnativeFleet which of the clusters that stop answering had the change before.
+func (p *directPass) recordCompletion(ctx context.Context, retry time.Duration) (time.Duration, error) {
+	if p.Completions == nil || !p.synced || p.report.Waits || p.observed.Observation.Paused || !runsBundle(p.observed) || !isVerified(p.observed) {
+		return retry, nil
+	}
+	marked, err := p.Completions.MarkCompleted(ctx, p.resource.Config, p.Clusters.DisplayName(p.resource.Config))
+	if err != nil || marked {
+		return retry, err
+	}
+	return reconciler.Soonest(retry, completionRetry), nil
 }
 
 // applyBundle applies the bundle of the resource to the cluster and fills in the observation. The result is the time until the

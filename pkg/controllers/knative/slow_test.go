@@ -88,7 +88,9 @@ type answeringMonitor struct{}
 
 func (answeringMonitor) Probe(context.Context) error { return nil }
 
-func (answeringMonitor) UnreachableError(error) (*UnreachableError, bool) { return &UnreachableError{}, true }
+func (answeringMonitor) UnreachableError(error) (*UnreachableError, bool) {
+	return &UnreachableError{}, true
+}
 
 // monitoredClusters gives clusters an answeringMonitor.
 type monitoredClusters struct{ Clusters }

@@ -133,29 +133,35 @@ func positionIn(list []string, s string) int {
 }
 
 // dropWebhookFields drops the fields that Knative's webhooks write into their own configurations and CRDs: rules and
-// caBundle. A namespace selector of a release or a user stays, completed to the form that Knative writes, so that both
+// caBundle. The configurations and CRDs of a user keep both. A namespace selector of a release or a user stays, completed to the form that Knative writes, so that both
 // writers agree: the webhooks for ConfigMaps never write a selector, and without a selector would serve every namespace of
 // the cluster.
 func dropWebhookFields(d *draft) error {
 	d.forEachObject(func(u *unstructured.Unstructured) {
-		if isCRD(u) {
+		if isCRD(u) && isGroupOfKnative(u) {
 			unstructured.RemoveNestedField(u.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
 		}
 		if u.GroupVersionKind().Group != "admissionregistration.k8s.io" {
 			return
 		}
 		eachWebhook(u, func(w map[string]any) {
-			if config, ok := w["clientConfig"].(map[string]any); ok {
-				delete(config, "caBundle")
-			}
 			if !isSelfManaged(u, w) {
 				return
+			}
+			if config, ok := w["clientConfig"].(map[string]any); ok {
+				delete(config, "caBundle")
 			}
 			delete(w, "rules")
 			completeSelectors(u.GetName(), w)
 		})
 	})
 	return nil
+}
+
+// isGroupOfKnative reports whether a CRD defines a kind of Knative, whose webhooks write the certificate of the conversion.
+func isGroupOfKnative(crd *unstructured.Unstructured) bool {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	return strings.HasSuffix(group, ".knative.dev")
 }
 
 // isSelfManaged reports whether a webhook of Knative maintains the entry: the webhook looks for an entry with the name of

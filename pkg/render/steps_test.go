@@ -66,9 +66,9 @@ func TestWebhookFields(t *testing.T) {
 			header("webhook.serving.knative.dev") + "webhooks: [{name: webhook.serving.knative.dev, rules: [{operations: ['*']}], clientConfig: {caBundle: Cg==, service: {name: webhook}}, timeoutSeconds: 10}]",
 			header("webhook.serving.knative.dev") + "webhooks: [{name: webhook.serving.knative.dev, clientConfig: {service: {name: webhook}}, timeoutSeconds: 10}]",
 		},
-		"a webhook of somebody else keeps its rules": {
+		"a webhook of a user keeps its rules and its certificate": {
 			header("gate.example.com") + "webhooks: [{name: gate.example.com, rules: [{operations: ['*']}], namespaceSelector: {matchLabels: {a: b}}, clientConfig: {caBundle: Cg==}}]",
-			header("gate.example.com") + "webhooks: [{name: gate.example.com, rules: [{operations: ['*']}], namespaceSelector: {matchLabels: {a: b}}, clientConfig: {}}]",
+			header("gate.example.com") + "webhooks: [{name: gate.example.com, rules: [{operations: ['*']}], namespaceSelector: {matchLabels: {a: b}}, clientConfig: {caBundle: Cg==}}]",
 		},
 		"an entry that Knative does not look for": {
 			header("webhook.serving.knative.dev") + "webhooks: [{name: other.serving.knative.dev, rules: [{operations: ['*']}]}]",
@@ -96,9 +96,13 @@ webhooks:
 			header("config.webhook.eventing.knative.dev") + "webhooks: [{name: config.webhook.eventing.knative.dev, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}]",
 			header("config.webhook.eventing.knative.dev") + "webhooks: [{name: config.webhook.eventing.knative.dev, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}]",
 		},
-		"a CRD that is converted": {
-			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Cg==, service: {name: webhook}}}}}",
-			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: webhook}}}}}",
+		"a CRD that Knative converts": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: sources.knative.dev, conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Cg==, service: {name: webhook}}}}}",
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: sources.knative.dev, conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: webhook}}}}}",
+		},
+		"a CRD that a user's webhook converts": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: example.com, conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Cg==, service: {name: webhook}}}}}",
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: example.com, conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Cg==, service: {name: webhook}}}}}",
 		},
 	}
 	for name, tc := range cases {

@@ -22,6 +22,10 @@ var (
 // annotated manifests of one version take about 130 kB.
 const maxRememberedManifests = 256
 
+// maxRememberedSize is greater than the number of bytes of a CRD of Knative. A work agent may write works: larger manifests are decoded each
+// time, so that their results take no memory.
+const maxRememberedSize = 128 << 10
+
 // namedManifest is the part of a manifest that names the object. Callers must not change the annotations, which all callers share.
 type namedManifest struct {
 	Kind     string `json:"kind"`
@@ -43,7 +47,9 @@ func readManifestName(raw []byte) (*namedManifest, error) {
 	if err := json.Unmarshal(raw, named); err != nil {
 		return nil, err
 	}
-	manifestNames.Add(digest, named)
+	if len(raw) <= maxRememberedSize {
+		manifestNames.Add(digest, named)
+	}
 	return named, nil
 }
 
@@ -63,7 +69,9 @@ func annotateManifest(raw []byte, key, value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotatedManifests.Add(id, annotated)
+	if len(annotated) <= maxRememberedSize {
+		annotatedManifests.Add(id, annotated)
+	}
 	return annotated, nil
 }
 

@@ -54,6 +54,25 @@ func TestAnnotateManifest(t *testing.T) {
 	}
 }
 
+// TestLargeManifestIsNotRemembered holds that manifests which only a work agent can have written take no memory.
+func TestLargeManifestIsNotRemembered(t *testing.T) {
+	raw := fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"name":"large","annotations":{"a":%q}}}`, strings.Repeat("x", maxRememberedSize))
+	annotated, err := annotateManifest(raw, "b", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := annotateManifest(raw, "b", "c"); err != nil || &again[0] == &annotated[0] {
+		t.Errorf("a large annotated manifest is remembered, error %v", err)
+	}
+	first, err := readManifestName(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := readManifestName(raw); err != nil || again == first || again.Metadata.Name != "large" {
+		t.Errorf("the name of a large manifest is remembered as %p and %p, error %v", first, again, err)
+	}
+}
+
 func BenchmarkAnnotateManifest(b *testing.B) {
 	raw := largeManifest("one")
 	for name, annotate := range map[string]func([]byte, string, string) ([]byte, error){"encoded": encodeAnnotation, "remembered": annotateManifest} {

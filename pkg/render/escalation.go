@@ -192,7 +192,11 @@ func findInConfig(b *Bundle, config base.ConfigMapData, images imagePolicy) *fin
 		for _, n := range names {
 			data := config[n]
 			for _, key := range slices.Sorted(maps.Keys(data)) {
-				if f := images.checkEntry(name, key, data[key]); f != nil {
+				f := images.checkEntry(name, key, data[key])
+				if problem := templateProblem(b.Namespace, key, data[key]); problem != "" {
+					f = &finding{problem: problem}
+				}
+				if f != nil {
 					f.field = fmt.Sprintf("spec.config[%s][%s]", n, key)
 					return f
 				}

@@ -262,14 +262,41 @@ func configEscalations() map[string]escalation {
 		config    string
 		want      string
 	}{
-		"the sidecar's image":            {api.Serving, "deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[deployment][queue-sidecar-image]"},
-		"the sidecar's image, long":      {api.Serving, "config-deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[config-deployment][queue-sidecar-image]"},
-		"the sidecar's image, former":    {api.Serving, "deployment: {queueSidecarImage: evil.example.com/q}", "spec.config[deployment][queueSidecarImage]"},
-		"Envoy's bootstrap":              {api.Serving, "kourier-bootstrap: {envoy-bootstrap.yaml: a}", "spec.config[kourier-bootstrap][envoy-bootstrap.yaml]"},
-		"Envoy's bootstrap by half":      {api.Serving, "'-bootstrap': {envoy-bootstrap.yaml: a}", "spec.config[-bootstrap][envoy-bootstrap.yaml]"},
-		"images of sources":              {api.Eventing, "eventing-integrations-images: {timer-source: evil.example.com/t}", "spec.config[eventing-integrations-images][timer-source]"},
-		"images of sources by half":      {api.Eventing, "g-integrations-images: {timer-source: evil.example.com/t}", "spec.config[g-integrations-images][timer-source]"},
-		"objects of namespaced brokers":  {api.Eventing, "config-namespaced-broker-resources: {resources: '[]'}", "spec.config[config-namespaced-broker-resources][resources]"},
+		"the sidecar's image":           {api.Serving, "deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[deployment][queue-sidecar-image]"},
+		"the sidecar's image, long":     {api.Serving, "config-deployment: {queue-sidecar-image: evil.example.com/q}", "spec.config[config-deployment][queue-sidecar-image]"},
+		"the sidecar's image, former":   {api.Serving, "deployment: {queueSidecarImage: evil.example.com/q}", "spec.config[deployment][queueSidecarImage]"},
+		"Envoy's bootstrap":             {api.Serving, "kourier-bootstrap: {envoy-bootstrap.yaml: a}", "spec.config[kourier-bootstrap][envoy-bootstrap.yaml]"},
+		"Envoy's bootstrap by half":     {api.Serving, "'-bootstrap': {envoy-bootstrap.yaml: a}", "spec.config[-bootstrap][envoy-bootstrap.yaml]"},
+		"images of sources":             {api.Eventing, "eventing-integrations-images: {timer-source: evil.example.com/t}", "spec.config[eventing-integrations-images][timer-source]"},
+		"images of sources by half":     {api.Eventing, "g-integrations-images: {timer-source: evil.example.com/t}", "spec.config[g-integrations-images][timer-source]"},
+		"objects of namespaced brokers": {api.Eventing, "config-namespaced-broker-resources: {resources: '[]'}", "spec.config[config-namespaced-broker-resources][resources]"},
+		"pods as channels": {
+			api.Eventing, "br-default-channel: {channel-template-spec: '{apiVersion: v1, kind: Pod, spec: {hostPID: true}}'}",
+			"spec.config[br-default-channel][channel-template-spec]",
+		},
+		"pods as channels, former key": {
+			api.Eventing, "config-br-default-channel: {channelTemplateSpec: '{apiVersion: v1, kind: Pod}'}", "spec.config[config-br-default-channel][channelTemplateSpec]",
+		},
+		"pods as channels, two versions": {
+			api.Eventing, "config-br-default-channel: {channel-template-spec: '{apiVersion: messaging.knative.dev/v1, apiversion: v1, kind: Pod}'}",
+			"spec.config[config-br-default-channel][channel-template-spec]",
+		},
+		"pods as default channels": {
+			api.Eventing, "default-ch-webhook: {default-ch-config: '{clusterDefault: {apiVersion: apps/v1, kind: Deployment}}'}",
+			"spec.config[default-ch-webhook][default-ch-config]",
+		},
+		"pods as default channels of a namespace": {
+			api.Eventing, "default-ch-webhook: {default-ch-config: '{NamespaceDefaults: {kube-system: {apiVersion: v1, kind: Pod}}}'}",
+			"spec.config[default-ch-webhook][default-ch-config]",
+		},
+		"a template of other users": {
+			api.Eventing, "br-defaults: {default-br-config: '{clusterDefault: {brokerClass: MTChannelBasedBroker, apiVersion: v1, kind: ConfigMap, name: a, namespace: users}}'}",
+			"spec.config[br-defaults][default-br-config]",
+		},
+		"a template of other users, by class": {
+			api.Eventing, "br-defaults: {default-br-config: '{clusterDefault: {brokerClasses: {B: {kind: ConfigMap, name: a, Namespace: users}}}}'}",
+			"spec.config[br-defaults][default-br-config]",
+		},
 		"properties of a Java client":    {api.Eventing, "config-kafka-source-data-plane: {config-kafka-source-consumer.properties: a=b}", "spec.config[config-kafka-source-data-plane]"},
 		"a logging library's file":       {api.Eventing, "kafka-config-logging: {config.xml: <a/>}", "spec.config[kafka-config-logging][config.xml]"},
 		"a logging library's, by half":   {api.Eventing, "onfig-logging: {config.xml: <a/>}", "spec.config[onfig-logging][config.xml]"},

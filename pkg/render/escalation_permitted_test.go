@@ -33,6 +33,9 @@ func TestHonestContent(t *testing.T) {
 		"modes":         {api.Eventing, "sinkBindingSelectionMode: inclusion\ndefaultBrokerClass: Kafka\nhigh-availability: {replicas: 2}"},
 		"encryption":    {api.Eventing, "config: {features: {transport-encryption: strict}}\nworkloads: [{name: eventing-controller, replicas: 2}]"},
 		"configuration": {api.Serving, kourier + "config: {autoscaler: {a: b}, network: {ingress-class: kourier.ingress.networking.knative.dev}, domain: {images.example.com: ''}, features: {kubernetes.podspec-volumes-image: enabled, kubernetes.podspec-hostpath: enabled, kubernetes.podspec-hostnetwork: disabled}}"},
+		"channels": {api.Eventing, "config: {br-default-channel: {channel-template-spec: '{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, spec: {numPartitions: 6}}'}, " +
+			"default-ch-webhook: {default-ch-config: '{clusterDefault: {apiVersion: messaging.knative.dev/v1, kind: InMemoryChannel, spec: {delivery: {deadLetterSink: {ref: {apiVersion: v1, kind: Service, name: a}}}}}, namespaceDefaults: {a: {apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel}}}'}, " +
+			"br-defaults: {default-br-config: '{clusterDefault: {brokerClass: MTChannelBasedBroker, apiVersion: v1, kind: ConfigMap, name: config-br-default-channel, namespace: knative-eventing, delivery: {retry: 3}}}'}}"},
 		"Kafka's hosts": {api.Eventing, "source: {kafka: {enabled: true}}\nconfig: {kafka-broker-config: {bootstrap.servers: 'kafka:9092'}}"},
 		"certificates":  {api.Serving, kourier + "controller-custom-certs: {type: Secret, name: certs}\nresources: [{container: controller, limits: {memory: 2Gi}}]"},
 		"Kourier":       {api.Serving, "ingress: {kourier: {enabled: true, service-type: NodePort, http-port: 31080, https-port: 31443}}\nresources: [{container: controller, limits: {cpu: 1}}]"},
@@ -187,6 +190,7 @@ func TestAdditionalManifestsNeedTrust(t *testing.T) {
 		"mesh CA":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-ca-root-cert}\ndata: {root-cert.pem: mine}",
 		"pod":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: controller-0}\ndata: {data: mine}",
 		"binary data":        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\nbinaryData: {x: eA==}",
+		"template":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\ndata: {channel-template-spec: '{apiVersion: v1, kind: Pod}'}",
 		"bootstrap":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-namespaced-broker-resources}\ndata: {resources: '[]'}",
 		"replaced image":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-deployment}\ndata: {queue-sidecar-image: evil.example.com/q}",
 		"replaced SA":        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: controller, annotations: {eks.amazonaws.com/role-arn: a}}",

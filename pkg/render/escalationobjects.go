@@ -114,7 +114,7 @@ func (c *contentScan) judgeAddedConfigMap(u *unstructured.Unstructured) string {
 		return "adds " + describeObject(u) + ", whose name pods of Knative read"
 	}
 	if !isConfiguration(name) {
-		return ""
+		return c.judgeTemplates(name, fieldsOf(u.Object["data"]))
 	}
 	return c.judgeData(name, nil, u.Object["data"])
 }
@@ -160,12 +160,29 @@ func (c *contentScan) judgeData(name string, base, got any) string {
 		if reflect.DeepEqual(before[key], after[key]) {
 			continue
 		}
+		if problem := templateProblem(c.bundle.Namespace, key, stringOf(after[key])); problem != "" {
+			return describeKey(name, key) + inParentheses(problem)
+		}
 		if f := c.images.checkEntry(name, key, stringOf(after[key])); f != nil {
 			c.image = f.image
-			return fmt.Sprintf("changes key %q of ConfigMap %q%s", message.Shorten(key, maxQuotedBytes), name, inParentheses(f.problem))
+			return describeKey(name, key) + inParentheses(f.problem)
 		}
 	}
 	return ""
+}
+
+// judgeTemplates judges the keys of an added ConfigMap that a Broker may use.
+func (c *contentScan) judgeTemplates(name string, data map[string]any) string {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if problem := templateProblem(c.bundle.Namespace, key, stringOf(data[key])); problem != "" {
+			return describeKey(name, key) + inParentheses(problem)
+		}
+	}
+	return ""
+}
+
+func describeKey(configMap, key string) string {
+	return fmt.Sprintf("changes key %q of ConfigMap %q", message.Shorten(key, maxQuotedBytes), configMap)
 }
 
 // findRemoved judges the objects of the release that the bundle lacks.

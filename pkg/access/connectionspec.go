@@ -83,7 +83,7 @@ func newConnectionSpec(state FileState, opts *Options, profile *clusterinventory
 	if !state.Configured {
 		return nil, &fault{
 			reason: api.ReasonMulticlusterDisabled, problem: "it needs Direct delivery, and multi-cluster support is disabled",
-			nextStep: "set --clusterprofile-provider-file on the add-on's manager to enable it",
+			nextStep: "set chart value multicluster.enabled (flag --clusterprofile-provider-file of the add-on's manager)",
 		}
 	}
 	if !opts.Inventories.Contains(profile.Namespace) {

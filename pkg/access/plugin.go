@@ -199,7 +199,7 @@ func (spec *connectionSpec) explainStartFailure(err error) *fault {
 }
 
 // runByHand is the next step after the failure of a plugin. No message contains the plugin's output, which may be a secret.
-const runByHand = "run the plugin by hand with the same arguments, or set --log-plugin-stderr on the add-on's manager and read the log"
+const runByHand = "run the plugin by hand with the same arguments, or set chart value multicluster.logPluginStderr (flag --log-plugin-stderr of the add-on's manager) and read the log"
 
 // explainExit returns the fault of a plugin that failed, and nil after success.
 func (spec *connectionSpec) explainExit(ctx context.Context, err error, stdout *limitedBuffer) *fault {

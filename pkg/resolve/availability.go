@@ -104,11 +104,11 @@ func directConfigured(in *Input) *objection {
 	}
 	if publishedByOCM(in.Profile) {
 		return newObjection(api.ReasonMulticlusterDisabled,
-			"ClusterProfile %s asks for Direct delivery, and multi-cluster support is disabled: set --clusterprofile-provider-file on the add-on's manager to enable it, or remove annotation %s from the profile",
+			"ClusterProfile %s asks for Direct delivery, and multi-cluster support is disabled: set chart value multicluster.enabled (flag --clusterprofile-provider-file of the add-on's manager), or remove annotation %s from the profile",
 			in.Reference, api.DeliveryAnnotation)
 	}
 	return newObjection(api.ReasonMulticlusterDisabled,
-		"ClusterProfile %s of cluster manager %s needs Direct delivery, and multi-cluster support is disabled: set --clusterprofile-provider-file on the add-on's manager to enable it",
+		"ClusterProfile %s of cluster manager %s needs Direct delivery, and multi-cluster support is disabled: set chart value multicluster.enabled (flag --clusterprofile-provider-file of the add-on's manager)",
 		in.Reference, message.Quote(in.Profile.Spec.ClusterManager.Name))
 }
 

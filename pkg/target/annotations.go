@@ -39,7 +39,7 @@ func (f *Finder) Annotations(config *unstructured.Unstructured) (Annotations, er
 	if namespace := config.GetNamespace(); !f.Trust.Trusts(namespace) {
 		out.refuseAll(slices.Collect(maps.Keys(asked)))
 		out.Reason, out.Message = api.ReasonEscalationNotPermitted, fmt.Sprintf(
-			"%s: not in namespace %q, which the hub's administrator does not trust. The cluster keeps its CRDs, its Namespace and the resources of users; remove the annotation, or let the administrator add the namespace to rendering.trustedNamespaces of the chart, or annotate the ManagedClusterAddOn",
+			"%s: not in namespace %q, which the hub's administrator does not trust. The cluster keeps its CRDs, its Namespace and the resources of users; remove the annotation, or let the administrator add the namespace to rendering.trustedNamespaces of the chart, or annotate the ManagedClusterAddOn if the cluster has one",
 			strings.Join(out.Refused, ", "), namespace)
 		return out, nil
 	}

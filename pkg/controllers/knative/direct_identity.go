@@ -76,7 +76,7 @@ func (d *Direct) newNotRecordedError(config *unstructured.Unstructured, t *Reach
 // leaveInstallation ends the message about an installation on another cluster than the cluster that the manager finds.
 func leaveInstallation(t *ReachableCluster) string {
 	return fmt.Sprintf("set annotation %s to %q to use the found cluster and to leave the installation on the other cluster, "+
-		"or delete this resource with annotation %s=true, which leaves the installation as well", api.InstalledOnAnnotation, t.UID, api.ForceOrphanAnnotation)
+		"or delete this resource with annotation %s=true, which leaves the installation as well and counts in a trusted namespace", api.InstalledOnAnnotation, t.UID, api.ForceOrphanAnnotation)
 }
 
 // recordCluster writes the finalizer and the UID of the cluster into the resource, before any write to the cluster.

@@ -117,8 +117,8 @@ func describeDirectRemoval(text string) Outcome {
 func (d *Direct) describeUnreachableRemoval(config *unstructured.Unstructured, unreachable *UnreachableError) Outcome {
 	return Outcome{RequeueAfter: unreachable.Retry, Installation: &status.Installation{
 		Target: unreachable.Finding, Owned: true, Removing: fmt.Sprintf(
-			"waiting for %s, whose installation is to be removed; annotation %s with value \"true\" ends the removal and leaves the installation on the cluster",
-			d.Clusters.DisplayName(config), api.ForceOrphanAnnotation),
+			"waiting for %s, whose installation is to be removed; annotation %s with value \"true\" ends the removal and leaves the installation on the cluster, "+
+				"if rendering.trustedNamespaces of the chart lists namespace %q", d.Clusters.DisplayName(config), api.ForceOrphanAnnotation, config.GetNamespace()),
 	}}
 }
 

@@ -226,6 +226,11 @@ func (c *registerCommand) readReferring(cmd *cobra.Command, hub *register.Cluste
 	var out []*render.Install
 	for _, resource := range referring {
 		install, err := render.Decode(resource)
+		if fault := (*render.Error)(nil); c.file != "" && errors.As(err, &fault) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the permissions of %s \"%s/%s\" on the hub are not included: %v\n",
+				resource.GetKind(), resource.GetNamespace(), resource.GetName(), err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -120,15 +120,23 @@ func (c *contentScan) judgeAddedConfigMap(u *unstructured.Unstructured) string {
 }
 
 // isReadByPods reports whether a text of a workload of the bundle is the name, such as the name of a ConfigMap in an environment variable, or
-// whether a pod of a workload has the name.
+// whether a pod of a StatefulSet may have the name. The names of other pods have random parts.
 func (c *contentScan) isReadByPods(name string) bool {
-	ofPod := name[:max(strings.LastIndexByte(name, '-'), 0)]
+	ofPod := ""
+	if at := strings.LastIndexByte(name, '-'); at > 0 && isNumber(name[at+1:]) {
+		ofPod = name[:at]
+	}
 	for _, o := range c.bundle.Objects() {
 		if kindOf(o.Unstructured).hasPods && (o.GetName() == name || o.GetName() == ofPod || hasText(o.Object["spec"], name)) {
 			return true
 		}
 	}
 	return false
+}
+
+// isNumber reports whether a text has digits only, and at least one.
+func isNumber(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
 // hasText reports whether a decoded JSON value has the text as a value.

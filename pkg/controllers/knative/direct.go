@@ -60,7 +60,7 @@ type Completions interface {
 
 const (
 	// completionRetry is the time until the next pass over a cluster that runs a spec of which the history has no revision yet.
-	completionRetry = 30 * time.Second
+	completionRetry = time.Minute
 	// maxDirectPasses is the number of passes that may use clusters at a time. A cluster that is slow holds a worker for
 	// passTimeout; the other workers of the controller stay free for resources of work agents.
 	maxDirectPasses = 50

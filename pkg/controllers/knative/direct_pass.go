@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -76,7 +77,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		err = p.removeFormerTurn(ctx)
 	}
 	if err == nil {
-		retry, err = p.recordCompletion(ctx, retry)
+		retry = p.recordCompletion(ctx, retry)
 	}
 	if err != nil {
 		if !render.IsPending(err) {
@@ -90,16 +91,20 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 }
 
 // recordCompletion records that the cluster runs the spec of the resource, and returns the time until the next pass. The record is what a
-// rollback to the last known good spec looks for, and tells a KnativeFleet which of the clusters that stop answering had the change before.
-func (p *directPass) recordCompletion(ctx context.Context, retry time.Duration) (time.Duration, error) {
-	if p.Completions == nil || !p.synced || p.report.Waits || p.observed.Observation.Paused || !runsBundle(p.observed) || !isVerified(p.observed) {
-		return retry, nil
+// rollback to the last known good spec looks for, and tells a KnativeFleet which of the clusters that stop answering had the change before. A
+// cluster that waits for another rendering runs the spec too. The status does not wait for a hub that refuses the record.
+func (p *directPass) recordCompletion(ctx context.Context, retry time.Duration) time.Duration {
+	if p.Completions == nil || !p.synced || p.observed.Observation.Paused || !runsBundle(p.observed) || !isVerified(p.observed) {
+		return retry
 	}
 	marked, err := p.Completions.MarkCompleted(ctx, p.resource.Config, p.Clusters.DisplayName(p.resource.Config))
-	if err != nil || marked {
-		return retry, err
+	if err != nil {
+		log.FromContext(ctx).Error(err, "the completed spec has no record; a rollback to the last known good spec does not find the spec")
 	}
-	return reconciler.Soonest(retry, completionRetry), nil
+	if marked {
+		return retry
+	}
+	return reconciler.Soonest(retry, completionRetry)
 }
 
 // applyBundle applies the bundle of the resource to the cluster and fills in the observation. The result is the time until the

@@ -66,9 +66,20 @@ func (p *changePlan) itemsBeforeChanges() inventory.Items {
 	for _, batch := range p.apply {
 		for _, it := range batch {
 			p.forgetUID(out, &it)
+			forgetFields(out, &it)
 		}
 	}
 	return out
+}
+
+// forgetFields removes the digest of the applied fields of an object that the pass changes. Managed fields have no values, so that an object with
+// the values of a change that was interrupted looks like the recorded object: without a digest, the object counts as changed when the spec
+// returns.
+func forgetFields(items inventory.Items, it *desiredObject) {
+	if e, recorded := items[it.id]; recorded && e.Digest != it.digest {
+		e.Fields = ""
+		items[it.id] = e
+	}
 }
 
 // forgetUID removes the UID of an object that the pass may recreate. A Namespace or CRD keeps the UID, which tells our object from an object
@@ -138,7 +149,9 @@ func (i *Installation) applyStage(ctx context.Context, a *inventory.Anchor, p *c
 		switch {
 		case !done || clustercache.IsUnavailable(r.err):
 			p.forgetUID(inv, &it) // the cluster may have executed a request without an answer
+			forgetFields(inv, &it)
 		case r.err != nil:
+			forgetFields(inv, &it) // a server may fail after the write
 			i.recordFailure(&it, r.err)
 			forgetMissingNamespace(inv, &it, r.err)
 		default:

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // TestCrashLeavesOthersAndOurs holds what is left by a removal, whenever the manager ended before: what was there before it
@@ -78,6 +80,39 @@ func removeAll(ctx context.Context, s *clusterFixture) error {
 		return nil
 	}
 	return err
+}
+
+// TestReturnAfterCrash holds that the values of a change that was interrupted at any write do not stay when the spec returns, as after a rollback.
+func TestReturnAfterCrash(t *testing.T) {
+	changed := func(b *render.Bundle) {
+		b.Payload[2] = rendered(t, inConfigMaps, "ConfigMap knative-serving/config-network", map[string]any{"data": map[string]any{"a": "c"}})
+		b.Payload[4] = rendered(t, inDeployments, "Deployment knative-serving/activator", map[string]any{"spec": map[string]any{"replicas": int64(2)}})
+	}
+	for k := 1; ; k++ {
+		s, b := newClusterFixture(t), bundleOf(t)
+		s.settle(t, b)
+		other := bundleOf(t, changed)
+		crashed := s.crashAt(t, k, func(ctx context.Context, s *clusterFixture) error {
+			_, err := s.Sync(ctx, other, SyncOptions{})
+			return err
+		})
+		if !crashed {
+			if k < 4 {
+				t.Errorf("there are only %d writes", k-1)
+			}
+			return
+		}
+		s.restart()
+		s.finish(t, func(ctx context.Context, s *clusterFixture) error {
+			_, err := s.Sync(ctx, b, SyncOptions{})
+			return err
+		})
+		value, _, _ := unstructured.NestedString(s.find("configmaps/knative-serving/config-network").Object, "data", "a")
+		replicas, _, _ := unstructured.NestedFieldNoCopy(s.find("deployments/knative-serving/activator").Object, "spec", "replicas")
+		if value != "b" || fmt.Sprint(replicas) != "1" {
+			t.Errorf("after a crash at request %d the cluster has the value %q and %v replicas", k, value, replicas)
+		}
+	}
 }
 
 // timedContext is a context whose time is over when a test says so, however slow the machine is.

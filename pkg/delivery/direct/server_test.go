@@ -314,7 +314,7 @@ func (s *apiServer) answer(verb string, p path, r *http.Request, body []byte) (m
 	if verb == "apply" {
 		out.SetManagedFields([]metav1.ManagedFieldsEntry{{
 			Manager: r.URL.Query().Get("fieldManager"), Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, clustercache.Digest(body))},
+			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, clustercache.Digest([]byte(strings.Join(fieldPaths("", in.Object), " "))))},
 		}})
 	}
 	if exists {
@@ -323,6 +323,19 @@ func (s *apiServer) answer(verb string, p path, r *http.Request, body []byte) (m
 		s.create(p, out)
 	}
 	return out.Object, nil
+}
+
+// fieldPaths lists the paths of the fields of an object: managed fields have no values.
+func fieldPaths(path string, value any) []string {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return []string{path}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		out = append(out, fieldPaths(path+"/"+key, object[key])...)
+	}
+	return out
 }
 
 func (s *apiServer) delete(p path, have *unstructured.Unstructured, body []byte) error {

@@ -93,12 +93,16 @@ func (c *connection) probe(ctx context.Context) error {
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"the cluster of ClusterProfile %q no longer responds, and the installation stays; check whether the API server of the cluster runs and can be reached from the hub",
 			c.session.Profile()), Err: err}
-	case apierrors.IsForbidden(err): // the error of session.Probe names the missing permission
-		_, err = c.session.Probe(ctx)
-		return err
+	case isStatus(err): // the error of session.Probe explains the status, such as a missing permission or a proxy without the cluster
+		identity, err := c.session.Probe(ctx)
+		if err != nil {
+			return err
+		}
+		uid = identity.UID
 	case err != nil:
 		return err
-	case uid != c.uid:
+	}
+	if uid != c.uid {
 		c.replaced.Store(true)
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"another cluster (namespace kube-system has UID %q) answers at the address of ClusterProfile %q; the next pass connects to that cluster, and compares the UID with the record of this resource",
@@ -106,6 +110,12 @@ func (c *connection) probe(ctx context.Context) error {
 	}
 	c.liveness.recordAnswer(c.clock.Now())
 	return nil
+}
+
+// isStatus reports whether an error is a status that the API server, or a proxy before the API server, answered.
+func isStatus(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
 }
 
 // connectionMonitor implements Monitor for one pass.

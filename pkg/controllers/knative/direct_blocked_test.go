@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -74,5 +75,35 @@ func TestRemovalBlocked(t *testing.T) {
 	}
 	if written := w.written(); !slices.Equal(written, []string{directPatchStatus}) || len(w.config().GetFinalizers()) != 2 {
 		t.Errorf("written is %q", written)
+	}
+}
+
+// TestRepeatedFailures holds that the status names an error of the cluster that ends several passes in a row, and that earlier passes are
+// repeated soon.
+func TestRepeatedFailures(t *testing.T) {
+	broken := apierrors.NewInternalError(errors.New("failed calling webhook \"policy.example.com\""))
+	for name, tc := range map[string]struct {
+		config *unstructured.Unstructured
+		path   string
+		want   string
+	}{
+		"installation": {localServing(directFinalized), "/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner", api.ReasonApplyFailed},
+		"removal":      {localServing(directFinalized, beingDeleted), "/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner", api.ReasonRemoving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDirectFixture(t, tc.config)
+			w.setAnswer(tc.path, broken)
+			for range reportedFailures - 1 {
+				if _, err := w.reconcile(); err == nil || len(w.written()) > 0 {
+					t.Fatalf("the pass ends with error %v, and writes %q", err, w.written())
+				}
+			}
+			if result, err := w.reconcile(); err != nil || result.RequeueAfter != refusalRetry {
+				t.Fatalf("the pass ends with %v, %v", result, err)
+			}
+			if got := w.condition(api.InstallSucceeded); got.Reason != tc.want || !strings.Contains(got.Message, "policy.example.com") {
+				t.Errorf("InstallSucceeded is %+v", got)
+			}
+		})
 	}
 }

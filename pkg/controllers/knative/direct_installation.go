@@ -3,9 +3,12 @@
 package knative
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +22,8 @@ const (
 	// firstPassPause and longestPassPause bound the pause after a pass that took longer than passTimeout. Each pause is twice as
 	// long as the last one.
 	firstPassPause, longestPassPause = 10 * time.Second, 5 * time.Minute
+	// reportedFailures is the number of passes in a row that the cluster ends with an error before the status names the error.
+	reportedFailures = 3
 	// removalRetry and longestRemovalRetry bound the time until the next pass of a removal that waits for the end of deleted
 	// objects, unless an event comes first. Users may take long to delete their resources.
 	removalRetry, longestRemovalRetry = time.Second, 30 * time.Second
@@ -33,6 +38,18 @@ type installation struct {
 	removalPause  time.Duration
 	// passPause is the pause after a pass that took too long.
 	passPause passPause
+	// failedPasses is the number of passes in a row that the cluster ended with an error.
+	failedPasses int
+}
+
+// reportsFailure reports whether the status names the error of a pass: an error of the cluster that has ended several passes in a row, such as
+// a webhook that does not respond. Earlier passes are repeated soon.
+func (i *installation) reportsFailure(err error) bool {
+	if !(isStatus(err) && !apierrors.IsConflict(err)) && !errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	i.failedPasses++
+	return i.failedPasses >= reportedFailures
 }
 
 // installationOf returns the memory of the resource's installation. The memory ends with the connection to the cluster.

@@ -62,13 +62,13 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 	if unreachable, ok := p.cluster.unreachableError(passCtx, err); ok {
 		return p.observeUnreachable(ctx, config, unreachable)
 	}
-	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
-		retry = refusalRetry
-		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: "see " + api.InstallSucceeded, Blocked: blocked.Error()})
-	}
-	if err != nil && isSlow(passCtx) {
+	switch blocked := (*clustercache.BlockedError)(nil); {
+	case err != nil && isSlow(passCtx):
 		retry = p.installation.passPause.beginPause(p.Clock.Now())
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: describeSlowCluster(cluster, "delivery")})
+	case errors.As(err, &blocked), p.installation.reportsFailure(err):
+		retry = refusalRetry
+		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: "see " + api.InstallSucceeded, Blocked: err.Error()})
 	}
 	if err == nil {
 		err = p.describeRendering()
@@ -158,6 +158,7 @@ func (p *directPass) syncBundle(ctx context.Context, bundle *render.Bundle, hash
 		return direct.Outcome{}, err
 	}
 	p.installation.passPause.endPause()
+	p.installation.failedPasses = 0
 	p.emitRepairEvent(out)
 	return out, nil
 }

@@ -74,18 +74,21 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 		return d.describeUnreachableRemoval(config, unreachable), nil
 	}
 	retry := reconciler.Soonest(i.removalRetryAfter(waiting), t.NextProbe)
-	if blocked := (*clustercache.BlockedError)(nil); errors.As(err, &blocked) {
-		waiting, retry, err = "the cluster refuses the removal: "+blocked.Error(), refusalRetry, nil
-	}
-	if err != nil && isSlow(passCtx) {
+	switch blocked := (*clustercache.BlockedError)(nil); {
+	case err != nil && isSlow(passCtx):
 		out := describeDirectRemoval(describeSlowCluster(cluster, "removal"))
 		out.RequeueAfter = reconciler.Soonest(i.passPause.beginPause(d.Clock.Now()), t.NextProbe)
 		return out, nil
-	}
-	if err != nil {
+	case errors.As(err, &blocked):
+		waiting, retry = "the cluster refuses the removal: "+blocked.Error(), refusalRetry
+	case i.reportsFailure(err):
+		waiting, retry = "the cluster answers with an error: "+message.Shorten(err.Error(), message.MaxNote), refusalRetry
+	case err != nil:
 		return Outcome{}, err
+	default:
+		i.passPause.endPause()
+		i.failedPasses = 0
 	}
-	i.passPause.endPause()
 	if waiting != "" {
 		out := describeDirectRemoval(fmt.Sprintf("removing the installation from %s: %s", cluster, waiting))
 		out.RequeueAfter = retry

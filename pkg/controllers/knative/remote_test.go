@@ -122,6 +122,28 @@ func TestProbeDenied(t *testing.T) {
 	}
 }
 
+// TestProbeOfProxy holds that a cluster counts as unreachable behind a proxy that answers each request itself, and as reachable after one error.
+func TestProbeOfProxy(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNotFound, http.StatusInternalServerError} {
+		b := &probeServer{}
+		c := connected(t, b)
+		b.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if failure := (*access.Error)(nil); !errors.As(c.probe(t.Context()), &failure) {
+			t.Errorf("after status %d the probe ends without a reason for the status of the resource", status)
+		}
+	}
+	b := &probeServer{}
+	c := connected(t, b)
+	b.set(func(w http.ResponseWriter, _ *http.Request) {
+		b.set(confirmIdentity)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	if err := c.probe(t.Context()); err != nil {
+		t.Errorf("after one error the probe ends with %v", err)
+	}
+}
+
 // TestProbeOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
 func TestProbeOfAnotherCluster(t *testing.T) {
 	t.Parallel()

@@ -222,7 +222,7 @@ func (i *Installation) applyServerSide(ctx context.Context, a *inventory.Anchor,
 		return client.Patch(ctx, it.id.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: clustercache.FieldManager, Force: &force})
 	}
 	out, err := apply()
-	if apierrors.IsInvalid(err) && isBinding(it.id) {
+	if isBinding(it.id) && hasCause(err, "roleRef") {
 		if err := client.Delete(ctx, it.id.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
@@ -232,6 +232,15 @@ func (i *Installation) applyServerSide(ctx context.Context, a *inventory.Anchor,
 		return nil, err
 	}
 	return &out.ObjectMeta, nil
+}
+
+// hasCause reports whether the cluster refuses the value of a field.
+func hasCause(err error, field string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 func isBinding(id render.ObjectID) bool {

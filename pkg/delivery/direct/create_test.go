@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -70,13 +71,15 @@ func TestAdoptJob(t *testing.T) {
 
 // TestBindings holds that a binding which cannot be changed is recreated, and nothing else is.
 func TestBindings(t *testing.T) {
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "x", nil)
+	role := field.Invalid(field.NewPath("roleRef"), "x", "cannot change roleRef")
 	for name, tc := range map[string]struct {
 		apply string
+		cause *field.Error
 		want  []string
 	}{
-		"a binding":      {"apply clusterrolebindings/controller", []string{"delete clusterrolebindings/controller"}},
-		"something else": {"apply deployments/knative-serving/activator", nil},
+		"the role of a binding":     {"apply clusterrolebindings/controller", role, []string{"delete clusterrolebindings/controller"}},
+		"the subjects of a binding": {"apply clusterrolebindings/controller", field.Required(field.NewPath("subjects").Index(0).Child("namespace"), ""), nil},
+		"something else":            {"apply deployments/knative-serving/activator", role, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := newClusterFixture(t), bundleOf(t)
@@ -86,7 +89,7 @@ func TestBindings(t *testing.T) {
 					return nil
 				}
 				first = false
-				return invalid
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "x", field.ErrorList{tc.cause})
 			})
 			s.add(b.Payload[1].Resource, b.Payload[1].Unstructured)
 			out := s.pass(t, b)

@@ -98,14 +98,16 @@ func printListErrors(out io.Writer, failed []*installations.ListError) {
 	}
 }
 
-// checkLists returns an error when the result lacks installations. A hub that does not answer has one error for all lists.
+// checkLists returns an error when the result lacks installations. A hub that does not answer has one error for all lists. A list that fills a
+// column alone ends no command: the caller prints the error as a warning.
 func checkLists(failed []*installations.ListError) error {
 	var errs []error
 	for _, e := range failed {
-		if installations.IsUnanswered(e) {
+		switch {
+		case e.IsOptional:
+		case installations.IsUnanswered(e):
 			return e
-		}
-		if !e.IsOptional {
+		default:
 			errs = append(errs, e)
 		}
 	}

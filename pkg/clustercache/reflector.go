@@ -44,6 +44,8 @@ type reflector struct {
 	poller *poller
 	at     Place
 	source listerWatcher
+	// dropView ends the reflector and forgets the view; the next caller starts a new view.
+	dropView func()
 	// lastListFailed reports that the last list failed.
 	lastListFailed bool
 }
@@ -137,6 +139,10 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)
 	f.view.recordRefusal(err)
 	if f.lastListFailed = err != nil; f.lastListFailed {
+		if apierrors.IsNotFound(err) && f.view.isListed() { // the cluster does not serve the kind any more
+			f.dropView()
+			f.view.onChange("")
+		}
 		return false, err
 	}
 	if IsOlder(version, f.view.currentVersion()) {

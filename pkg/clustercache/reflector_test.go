@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -421,5 +422,33 @@ func TestWithoutSlotWorkloadsAreWatched(t *testing.T) {
 		if _, watches := other.counts(); watches != 1 {
 			t.Errorf("%d watches of ConfigMaps with a slot, want 1", watches)
 		}
+	})
+}
+
+// TestRemovedKindIsForgotten holds that a view ends when the cluster does not serve the kind any more, and that the first list, whose result a
+// pass awaits, ends no view.
+func TestRemovedKindIsForgotten(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "")
+	synctest.Test(t, func(t *testing.T) {
+		dropped := 0
+		o := newFollowedCluster(Place{configMaps(), "team"}, func(context.Context) (watch.Interface, error) { return nil, gone })
+		o.policy = &watchPolicy{interval: DefaultPollInterval, startSlot: make(chan struct{}, 1), log: logr.Discard()}
+		o.poller = newPoller(DefaultPollInterval)
+		ctx, cancel := context.WithCancel(t.Context())
+		o.dropView = func() { dropped++; cancel() }
+		done := make(chan struct{})
+		go func() { defer close(done); o.run(ctx) }()
+		synctest.Wait()
+		if dropped > 0 || !o.view.isListed() {
+			t.Errorf("the view of a served kind is dropped %d times", dropped)
+		}
+		o.setAway(gone)
+		pass(2 * DefaultPollInterval)
+		if dropped != 1 || o.doubts == 0 {
+			t.Errorf("the view is dropped %d times, and %d passes follow", dropped, o.doubts)
+		}
+		cancel()
+		o.poller.close()
+		<-done
 	})
 }

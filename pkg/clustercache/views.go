@@ -121,7 +121,7 @@ func (c *Cluster) startView(at Place) (*View, error) {
 	v := newView(c.onChange)
 	v.cancel, v.quota, v.onStateChange = cancel, &c.quota, c.poller.recordChange
 	c.views.started[at] = v
-	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c}
+	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c, dropView: func() { c.dropView(at, v) }}
 	go f.run(ctx)
 	return v, nil
 }
@@ -133,6 +133,16 @@ func (c *Cluster) dropView(at Place, v *View) {
 		v.cancel()
 		v.releaseQuota()
 		delete(c.views.started, at)
+	}
+}
+
+// isListed reports whether the first list of the view has ended.
+func (v *View) isListed() bool {
+	select {
+	case <-v.ready:
+		return true
+	default:
+		return false
 	}
 }
 

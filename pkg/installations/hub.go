@@ -123,7 +123,7 @@ func (e *ListError) Error() string { return e.cause.Error() }
 func (e *ListError) Unwrap() error { return e.cause }
 
 // List returns the objects of the hub that describe installations. The errors are those of lists that failed; the objects lack
-// their result. A hub that does not answer ends the list with one error.
+// their result.
 func (h *Hub) List(ctx context.Context, q Query) (Objects, []*ListError) {
 	out, failed, _ := h.list(ctx, q)
 	return out, failed

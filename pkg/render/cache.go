@@ -6,7 +6,10 @@ import (
 	"container/list"
 	"context"
 	"crypto/sha256"
+	"errors"
+	"io/fs"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -78,7 +81,7 @@ func newBundles(size int) *bundles {
 // time limit counts from then on.
 type rendering func(ctx context.Context, begin func()) (*Bundle, error)
 
-// startRendering returns the entry of k for a resource of the namespace. Errors are kept, too: equal content fails equally.
+// startRendering returns the entry of k for a resource of the namespace. Errors of the content are kept, too: equal content fails equally.
 func (b *bundles) startRendering(namespace string, k key, render rendering) *entry {
 	e, mine := b.claimEntry(namespace, k)
 	if mine {
@@ -174,7 +177,18 @@ func (b *bundles) settleEntry(e *entry, bundle *Bundle, err error) {
 	if bundle != nil {
 		b.chargeEntry(e, bundle.unshared)
 	}
+	if isTransient(err) {
+		b.removeEntry(e)
+	}
 	b.evictEntries()
+}
+
+// isTransient reports whether an error is one of the machine, such as a full disk: the next request renders again. Other errors follow from the
+// content.
+func isTransient(err error) bool {
+	var file *fs.PathError
+	var system syscall.Errno
+	return errors.As(err, &file) || errors.As(err, &system)
 }
 
 func (e *entry) isSettled() bool {
@@ -200,12 +214,16 @@ func (b *bundles) evictEntries() {
 		if victim == nil {
 			return
 		}
-		b.chargeEntry(victim, -victim.cost)
-		victim.owner.used.Remove(victim.at)
-		delete(b.byKey, victim.key)
-		if victim.owner.used.Len() == 0 {
-			delete(b.shares, victim.owner.namespace)
-		}
+		b.removeEntry(victim)
+	}
+}
+
+func (b *bundles) removeEntry(e *entry) {
+	b.chargeEntry(e, -e.cost)
+	e.owner.used.Remove(e.at)
+	delete(b.byKey, e.key)
+	if e.owner.used.Len() == 0 {
+		delete(b.shares, e.owner.namespace)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,4 +222,35 @@ func countObjects(s *objectStore) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byHash)
+}
+
+// TestErrorsOfTheMachine holds that an error of the machine, such as a full disk, is no result for later requests, and that an error of the content is.
+func TestErrorsOfTheMachine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err        error
+		renderings int
+	}{
+		"of the machine": {newError(ReasonInternal, "cannot make a directory: %w", &fs.PathError{Op: "mkdir", Path: "/tmp/a", Err: syscall.ENOSPC}), 2},
+		"of the content": {newError(ReasonInvalidSpec, "spec.config is odd"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBundles(0)
+			renderings := 0
+			for range 2 {
+				_, err := b.startRendering("team", key{}, func(context.Context, func()) (*Bundle, error) {
+					renderings++
+					return nil, tc.err
+				}).awaitBundle(t.Context())
+				if !errors.Is(err, tc.err) {
+					t.Errorf("the error is %v", err)
+				}
+			}
+			if renderings != tc.renderings {
+				t.Errorf("there are %d renderings, want %d", renderings, tc.renderings)
+			}
+			if kept := b.readStats().Bundles; b.cost != kept*entryBytes {
+				t.Errorf("%d entries cost %d bytes", kept, b.cost)
+			}
+		})
+	}
 }

@@ -135,7 +135,7 @@ func (d *Deployment) mirrorImages(u *unstructured.Unstructured) {
 			if !ok || strings.HasPrefix(key, "_") {
 				continue
 			}
-			if strings.Contains(key, "image") || strings.Contains(u.GetName(), "image") {
+			if namesImage(u.GetName(), key) {
 				data[key] = d.mirrorImage(text)
 			} else {
 				data[key] = d.mirrorImagesInText(text)

@@ -78,7 +78,7 @@ func (c imageCollector) addFromConfigMap(u *unstructured.Unstructured) {
 	for key, value := range data {
 		switch {
 		case strings.HasPrefix(key, "_"):
-		case strings.Contains(key, "image") || strings.Contains(u.GetName(), "image"):
+		case namesImage(u.GetName(), key):
 			c.addReference(value)
 		default:
 			for _, reference := range pinnedImage.FindAllString(value, -1) {

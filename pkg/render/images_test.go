@@ -78,7 +78,9 @@ func references(images []Image) []string {
 
 func TestImages(t *testing.T) {
 	byReference := map[string][]string{}
-	for _, i := range Images(bundle(t, api.Serving, kourier+`registry: {override: {queue-proxy: "mirror.example.com/queue:v1", activator: "mirror.example.com/activator"}}`)) {
+	for _, i := range Images(bundle(t, api.Serving, kourier+`
+config: {features: {kubernetes.podspec-volumes-image: enabled}}
+registry: {override: {queue-proxy: "mirror.example.com/queue:v1", activator: "mirror.example.com/activator"}}`)) {
 		byReference[i.Reference] = i.UsedBy
 	}
 	want := map[string][]string{
@@ -89,6 +91,9 @@ func TestImages(t *testing.T) {
 		if diff := cmp.Diff(users, byReference[reference]); diff != "" {
 			t.Errorf("users of %s (-want +got):\n%s", reference, diff)
 		}
+	}
+	if users := byReference["enabled"]; users != nil {
+		t.Errorf("a feature flag counts as an image of %q", users)
 	}
 	eventing := Images(bundle(t, api.Eventing, "{}"))
 	names := strings.Join(references(eventing), "\n")

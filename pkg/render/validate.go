@@ -41,12 +41,23 @@ func checkIdentity(d *draft) error {
 	return nil
 }
 
+// isRecordName reports whether a ConfigMap has the name of an anchor or of the mark of a payload, which the manager writes on clusters.
+func isRecordName(u *unstructured.Unstructured) bool {
+	return isKind(u, "", "ConfigMap") && slices.ContainsFunc(api.Components(), func(c api.Component) bool {
+		return strings.HasPrefix(u.GetName(), strings.ToLower(c.Kind())+"-") && strings.HasSuffix(u.GetName(), "-root-owner") ||
+			strings.HasPrefix(u.GetName(), c.AddOnName()+"-bundle-")
+	})
+}
+
 func objectProblem(u *unstructured.Unstructured) string {
 	if u.GetAPIVersion() == "" || u.GetKind() == "" {
 		return "apiVersion or kind is empty"
 	}
 	if problem := nameProblem(u); problem != "" {
 		return problem
+	}
+	if isRecordName(u) {
+		return "a record of the add-on on the cluster has this name; choose another name"
 	}
 	if ns := u.GetNamespace(); ns != "" {
 		if p := utilvalidation.IsDNS1123Label(ns); len(p) > 0 {

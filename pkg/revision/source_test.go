@@ -150,3 +150,24 @@ func TestInstallIsPinned(t *testing.T) {
 		}
 	}
 }
+
+// TestOldPins holds that the pin of a revision from an earlier time does not count for a cluster without a work agent that has another version.
+func TestOldPins(t *testing.T) {
+	pinned := serving(1, "")
+	pinned.SetAnnotations(map[string]string{api.PinnedVersionAnnotation: "1.22.1"})
+	recorded, err := New(api.Serving, pinned, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for delivered, want := range map[string]string{"1.22.1": "1.22.1", "1.23.0": ""} {
+		live := serving(2, "")
+		live.SetFinalizers([]string{api.DirectFinalizer})
+		live.Object["status"] = map[string]any{"version": delivered}
+		if got := liveAnnotations(live, recorded)[api.PinnedVersionAnnotation]; got != want {
+			t.Errorf("with version %s on the cluster, the pin is %q, want %q", delivered, got, want)
+		}
+	}
+	if got := liveAnnotations(serving(2, ""), recorded)[api.PinnedVersionAnnotation]; got != "1.22.1" {
+		t.Errorf("with a work agent, the pin is %q", got)
+	}
+}

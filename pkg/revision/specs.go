@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -95,16 +96,27 @@ func (s *Specs[T]) At(kind Kind, name types.NamespacedName, hash string) (T, err
 }
 
 // liveAnnotations returns the annotations of the resource that affect rendering. A resource that is not pinned yet keeps the pin of
-// the revision with the same spec until the controller pins the resource.
+// the revision with the same spec until the controller pins the resource. On a cluster without a work agent, where no rollout may still need an
+// older pin, the pin counts only if the cluster has that version: the revision may be of an earlier time.
 func liveAnnotations(live *unstructured.Unstructured, recorded *appsv1.ControllerRevision) map[string]string {
 	out := Annotations(live.GetAnnotations())
 	if recorded == nil || out[api.PinnedVersionAnnotation] != "" {
 		return out
 	}
-	if pin := recorded.Annotations[api.PinnedVersionAnnotation]; pin != "" {
+	pin := recorded.Annotations[api.PinnedVersionAnnotation]
+	if isDirect := slices.Contains(live.GetFinalizers(), api.DirectFinalizer); isDirect && !HasDelivered(live, pin) {
+		return out
+	}
+	if pin != "" {
 		out[api.PinnedVersionAnnotation] = pin
 	}
 	return out
+}
+
+// HasDelivered reports whether the cluster of a resource has the version, by the status of the resource.
+func HasDelivered(config *unstructured.Unstructured, version string) bool {
+	delivered, _, _ := unstructured.NestedString(config.Object, "status", "version")
+	return version != "" && delivered == version
 }
 
 func revisionNotFound(kind Kind, name types.NamespacedName, hash string) error {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -304,5 +305,31 @@ func TestValues(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values in the archive (-want +got):\n%s", diff)
+	}
+}
+
+// TestPatches holds that the archive has the content of patches without the values of environment variables.
+func TestPatches(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"spec":{"containers":[{"name":"c","env":[{"name":"DB","value":"hunter2"}]}]}}`: `{"spec":{"containers":[{"env":[{"name":"DB","value":"[withheld]"}],"name":"c"}]}}`,
+		"env:\n- name: DB\n  value: hunter2\n":                                           `{"env":[{"name":"DB","value":"[withheld]"}]}`,
+		"a: b: hunter2":                                                                  withheld,
+	} {
+		got := scrubValue(map[string]any{"patches": []any{map[string]any{"patch": map[string]any{"content": content}}}})
+		if diff := cmp.Diff(map[string]any{"patches": []any{map[string]any{"patch": map[string]any{"content": want}}}}, got); diff != "" {
+			t.Errorf("content %q in the archive (-want +got):\n%s", content, diff)
+		}
+	}
+}
+
+// TestForeignAnnotations holds that the archive has no copies of objects that other programs keep in annotations.
+func TestForeignAnnotations(t *testing.T) {
+	long := strings.Repeat("H4sI/", 100)
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAnnotations(map[string]string{"objectset.rio.cattle.io/applied": long, "example.com/owner": "team", api.GrantedConfigsAnnotation: strings.Repeat("a ", 300)})
+	metadata, _ := redactMetadata(u)["metadata"].(map[string]any)
+	want := map[string]any{"objectset.rio.cattle.io/applied": withheld, "example.com/owner": "team", api.GrantedConfigsAnnotation: strings.Repeat("a ", 300)}
+	if diff := cmp.Diff(want, metadata["annotations"]); diff != "" {
+		t.Errorf("annotations in the archive (-want +got):\n%s", diff)
 	}
 }

@@ -3,10 +3,13 @@
 package supportbundle
 
 import (
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 // withheld replaces a value that may be a credential.
@@ -75,11 +78,43 @@ func scrubMap(fields map[string]any) map[string]any {
 		switch {
 		case mayBeSecret(value) && (secretKey.MatchString(key) || isNamed && key == "value"):
 			out[scrubText(key)] = withheld
+		case key == "content":
+			out[key] = scrubDocument(value)
 		default:
 			out[scrubText(key)] = scrubValue(value)
 		}
 	}
 	return out
+}
+
+// scrubDocument scrubs the content of a patch, which is JSON or YAML in a text. A text that cannot be read is withheld.
+func scrubDocument(value any) any {
+	text, isText := value.(string)
+	if !isText {
+		return scrubValue(value)
+	}
+	var content any
+	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+		return withheld
+	}
+	scrubbed, err := json.Marshal(scrubValue(content))
+	if err != nil {
+		return withheld
+	}
+	return string(scrubbed)
+}
+
+// maxForeignAnnotation is the number of bytes of an annotation of another program that the archive shows: longer annotations may be copies of
+// the object.
+const maxForeignAnnotation = 256
+
+// isForeignCopy reports whether an annotation of another program may be a copy of the object.
+func isForeignCopy(key, value string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	isKnown := slices.ContainsFunc([]string{"open-cluster-management.io", "knative.dev"}, func(known string) bool {
+		return domain == known || strings.HasSuffix(domain, "."+known)
+	})
+	return !isKnown && len(value) > maxForeignAnnotation
 }
 
 // mayBeSecret reports whether a value under a telling name may be a credential: all values but an empty text, a bool and null.
@@ -123,7 +158,7 @@ func redactMetadata(u *unstructured.Unstructured) map[string]any {
 			continue // a copy of the object before the redaction
 		}
 		annotations[key] = scrubText(value)
-		if secretKey.MatchString(key) {
+		if secretKey.MatchString(key) || isForeignCopy(key, value) {
 			annotations[key] = withheld
 		}
 	}

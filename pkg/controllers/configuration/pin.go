@@ -46,8 +46,8 @@ func (r *Reconciler) determinePin(config *unstructured.Unstructured, current str
 	return r.Versions.ResolveVersion(r.Component, "")
 }
 
-// findRecordedPin returns the version at which the same spec was pinned before, while a cluster should have that spec: a spec that
-// returns in the middle of a rollout must not mean another version to the clusters that never left it. The version is empty when there
+// findRecordedPin returns the version at which the same spec was pinned before, while a cluster should have that spec, or has that version: a
+// spec that returns in the middle of a rollout must not mean another version to the clusters that never left it. The version is empty when there
 // is no such pin.
 func (r *Reconciler) findRecordedPin(config *unstructured.Unstructured) (string, error) {
 	name := client.ObjectKeyFromObject(config)
@@ -66,6 +66,9 @@ func (r *Reconciler) findRecordedPin(config *unstructured.Unstructured) (string,
 	version := recorded.Annotations[api.PinnedVersionAnnotation]
 	if version == "" {
 		return "", nil
+	}
+	if revision.HasDelivered(config, version) { // the annotation was lost, and the spec is the same
+		return version, nil
 	}
 	referred, err := r.References.Of(r.Component, name)
 	if err != nil || !referred.Desired[hash] {

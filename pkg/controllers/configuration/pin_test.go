@@ -155,7 +155,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// TestRecordedPin holds that a spec keeps the pin of its revision only while a cluster should have the spec.
+// TestRecordedPin holds that a spec keeps the pin of its revision only while a cluster should have the spec, or has the version.
 func TestRecordedPin(t *testing.T) {
 	object := servingWith(map[string]any{"version": ""}, nil)
 	hash, err := revision.Hash(object)
@@ -170,6 +170,14 @@ func TestRecordedPin(t *testing.T) {
 		r, _ := pinReconciler(t, object, tc.recorded, tc.desired)
 		if pin, err := r.findRecordedPin(object); err != nil || pin != tc.want {
 			t.Errorf("%s: the pin is %q (%v), want %q", reason, pin, err, tc.want)
+		}
+	}
+	for delivered, want := range map[string]string{"1.22.1": "1.22.1", "1.23.0": ""} {
+		direct := object.DeepCopy()
+		direct.Object["status"] = map[string]any{"version": delivered}
+		r, _ := pinReconciler(t, object, "1.22.1", "other")
+		if pin, err := r.findRecordedPin(direct); err != nil || pin != want {
+			t.Errorf("of a cluster that has version %s, the pin is %q (%v), want %q", delivered, pin, err, want)
 		}
 	}
 	r, _ := pinReconciler(t, object, "1.22.1", hash)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -67,6 +69,9 @@ func (i *Installation) removeInstallation(ctx context.Context, options RemoveOpt
 	}
 	left := maps.Clone(inv)
 	waiting, err = i.removeStages(ctx, left, options)
+	if waiting == "" && err == nil && a == nil && options.Foundation && !options.keepNamespace {
+		return i.awaitNamespace(ctx, options.Namespace)
+	}
 	if waiting == "" && err == nil {
 		return i.store.Delete(ctx, a)
 	}
@@ -87,6 +92,25 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 		return false, fmt.Errorf("cannot get Namespace %q: %w", name, err)
 	}
 	return ns.Labels[api.ComponentLabel] != string(i.owner.Component) || ns.Annotations[inventory.KeepAnnotation] != "", nil
+}
+
+// awaitNamespace returns what the end of the install namespace waits for: objects of users in the namespace may have finalizers. The anchor, which
+// records the namespace, leaves with the other objects of the namespace.
+func (i *Installation) awaitNamespace(ctx context.Context, name string) (waiting string, err error) {
+	ns, err := i.cluster.Core.Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp == nil {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot get Namespace %q: %w", name, err)
+	}
+	waiting = fmt.Sprintf("waiting for Namespace %s to be gone", name)
+	for _, c := range ns.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Message != "" {
+			waiting += "; " + message.OneLine(c.Message, message.MaxNote)
+		}
+	}
+	return waiting, nil
 }
 
 // clearKnativeResources deletes the Service of a verification, and then, for a removal of the foundation, awaits the end of the resources of users:

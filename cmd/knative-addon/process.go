@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -46,10 +45,6 @@ type processFlags struct {
 // renewDeadline is how long a leader tries to renew the Lease before it ends.
 const renewDeadline = 10 * time.Second
 
-// gcPercent is the growth of the heap between two collections, unless GOGC is set. Caches hold most of the heap, so that Go's default of
-// 100 takes a third more memory; with 25, a fleet of 20 clusters takes a quarter more processor time.
-const gcPercent = 40
-
 func (f *processFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty means the pod's service account")
 	flags.StringVar(&f.metrics, "metrics-bind-address", ":8080", "address of /metrics; 0 switches /metrics off")
@@ -76,7 +71,7 @@ func (f *processFlags) prepareProcess() logr.Logger {
 	ctrl.SetLogger(logger)
 	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		tuneCollector()
 	}
 	return logger
 }

@@ -54,6 +54,8 @@ type ReachableCluster struct {
 type Monitor interface {
 	// Probe returns an error when the cluster does not answer.
 	Probe(ctx context.Context) error
+	// ConfirmIdentity returns an error unless the cluster answers with its UID now.
+	ConfirmIdentity(ctx context.Context) error
 	// UnreachableError returns the reason for an error that means that the cluster cannot be reached.
 	UnreachableError(err error) (unreachable *UnreachableError, ok bool)
 }
@@ -85,6 +87,15 @@ func (c *ReachableCluster) watchLiveness(ctx context.Context) (passCtx context.C
 		}
 	}()
 	return passCtx, stop
+}
+
+// confirmMissing returns an error unless the cluster that lacks an installation is the cluster of the connection: the address may lead to another
+// cluster since the last probe.
+func (c *ReachableCluster) confirmMissing(ctx context.Context) error {
+	if c.Monitor == nil {
+		return nil
+	}
+	return c.Monitor.ConfirmIdentity(ctx)
 }
 
 // isSlow reports whether a context of watchLiveness ended after passTimeout, although the cluster answered every probe.

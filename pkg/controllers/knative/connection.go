@@ -102,6 +102,22 @@ func (c *connection) probe(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	return c.compareIdentity(uid)
+}
+
+// confirmIdentity reads the UID of the cluster, although the cluster may have answered a moment ago: the address may lead to another cluster since.
+func (c *connection) confirmIdentity(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	uid, err := c.cluster.UID(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot confirm the identity of the cluster: %w", err)
+	}
+	return c.compareIdentity(uid)
+}
+
+// compareIdentity returns an error when another cluster has answered. The caller holds the lock.
+func (c *connection) compareIdentity(uid types.UID) error {
 	if uid != c.uid {
 		c.replaced.Store(true)
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
@@ -128,6 +144,9 @@ var _ Monitor = connectionMonitor{}
 
 // Probe implements Monitor.
 func (m connectionMonitor) Probe(ctx context.Context) error { return m.probe(ctx) }
+
+// ConfirmIdentity implements Monitor.
+func (m connectionMonitor) ConfirmIdentity(ctx context.Context) error { return m.confirmIdentity(ctx) }
 
 // UnreachableError implements Monitor.
 func (m connectionMonitor) UnreachableError(err error) (*UnreachableError, bool) {

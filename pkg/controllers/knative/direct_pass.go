@@ -116,6 +116,11 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
+	if version, _, _ := unstructured.NestedString(config.Object, "status", "version"); version != "" && installed.Delivered == "" {
+		if err := p.cluster.confirmMissing(ctx); err != nil {
+			return 0, err
+		}
+	}
 	place := addon.Place{Namespace: namespace, Installed: installed, Values: p.cluster.Values}
 	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(config), place)
 	if render.IsPending(err) {

@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,9 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
 		UserResources: policy == api.DeletionPolicyDeleteUserResources,
 	})
+	if isNothingInstalled(err) {
+		err = cmp.Or(t.confirmMissing(passCtx), err)
+	}
 	if isNothingInstalled(err) {
 		d.Events.Eventf(config, nil, corev1.EventTypeNormal, "NothingInstalled", "Remove", "%s has no object of this resource, and nothing is removed", cluster)
 		return Outcome{}, d.releaseFinalizer(ctx, config)

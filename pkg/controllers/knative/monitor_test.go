@@ -37,7 +37,7 @@ func TestSlowCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectFixture(t, tc.config)
-			w.d.Clusters = monitoredClusters{w.d.Clusters}
+			w.d.Clusters = monitoredClusters{Clusters: w.d.Clusters}
 			clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
 			w.d.Clock = clock
 			resource := &Resource{Config: tc.config, Annotations: target.Annotations{Permitted: tc.config.GetAnnotations()}}
@@ -84,21 +84,54 @@ func TestPassTimeout(t *testing.T) {
 }
 
 // answeringMonitor is a Monitor of a cluster that answers every probe. Every error means that the cluster cannot be reached.
-type answeringMonitor struct{}
+type answeringMonitor struct {
+	// identity is the error of ConfirmIdentity.
+	identity error
+}
 
 func (answeringMonitor) Probe(context.Context) error { return nil }
+
+func (m answeringMonitor) ConfirmIdentity(context.Context) error { return m.identity }
 
 func (answeringMonitor) UnreachableError(error) (*UnreachableError, bool) {
 	return &UnreachableError{}, true
 }
 
 // monitoredClusters gives clusters an answeringMonitor.
-type monitoredClusters struct{ Clusters }
+type monitoredClusters struct {
+	Clusters
+	identity error
+}
 
 func (m monitoredClusters) FindCluster(ctx context.Context, config *unstructured.Unstructured) (*ReachableCluster, error) {
 	c, err := m.Clusters.FindCluster(ctx, config)
 	if c != nil {
-		c.Monitor = answeringMonitor{}
+		c.Monitor = answeringMonitor{m.identity}
 	}
 	return c, err
+}
+
+// TestOtherClusterAnswers holds that a cluster without the installation of a resource gets none, and ends no removal, before the identity of the
+// cluster is confirmed: the address of the profile may lead to another cluster since the last probe.
+func TestOtherClusterAnswers(t *testing.T) {
+	installed := func(c *unstructured.Unstructured) { c.Object["status"] = map[string]any{"version": "1.23.0"} }
+	for name, tc := range map[string]struct {
+		config *unstructured.Unstructured
+		pass   func(d *Direct, ctx context.Context, resource *Resource) (Outcome, error)
+	}{
+		"installation": {localServing(directFinalized, installed), (*Direct).Ensure},
+		"removal":      {localServing(directFinalized, beingDeleted, installed), (*Direct).Remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDirectFixture(t, tc.config)
+			w.d.Clusters = monitoredClusters{w.d.Clusters, errLost}
+			resource := &Resource{Config: tc.config, Annotations: target.Annotations{Permitted: tc.config.GetAnnotations()}}
+			if _, err := tc.pass(w.d, t.Context(), resource); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.written(); len(got) > 0 || len(w.config().GetFinalizers()) != 2 {
+				t.Errorf("the pass writes %q", got)
+			}
+		})
+	}
 }

@@ -13,8 +13,10 @@ const (
 	// default of 100 would take most of the memory for garbage.
 	largeHeapGrowth = 25
 	// minHeapGrowth is the least growth of the heap between two collections, in bytes: a percentage alone collects a small heap all the time. A
-	// fleet of 20 clusters takes a quarter less processor time with it, and 5 MB more memory.
+	// fleet of 20 clusters takes a quarter less processor time with the bytes, and 13 MB more memory.
 	minHeapGrowth = 16 << 20
+	// maxHeapGrowth is the growth of a heap that has just begun, in percent.
+	maxHeapGrowth = 400
 )
 
 // collectionMarker is an object without a reference: its cleanup runs after each collection. The pointer keeps the object apart from others.
@@ -30,6 +32,6 @@ func tuneCollector() {
 
 // heapGrowth returns the growth in percent of a heap with so many bytes of live objects.
 func heapGrowth(live uint64) int {
-	const largestGrowth = 400 // a heap that has just begun is small for a moment
-	return int(min(max(largeHeapGrowth, 100*minHeapGrowth/max(live, 1)), largestGrowth)) //nolint:gosec // the value is at most 400
+	growth := max(largeHeapGrowth, 100*minHeapGrowth/max(live, 1))
+	return int(min(growth, maxHeapGrowth)) //nolint:gosec // the value is small
 }

@@ -18,7 +18,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
-	"open-cluster-management.io/knative-addon/pkg/trust"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
 
@@ -27,13 +26,11 @@ type ConfigBundles struct {
 	Source   *revision.Source
 	Renderer *render.Renderer
 	Options  render.Options
-	// Trust names the namespaces whose resources may be installed into any namespace of a cluster.
-	Trust trust.Policy
 }
 
 // NewConfigBundles returns ConfigBundles of the resources in the source.
-func NewConfigBundles(source *revision.Source, renderer *render.Renderer, options render.Options, policy trust.Policy) *ConfigBundles {
-	return &ConfigBundles{Source: source, Renderer: renderer, Options: options, Trust: policy}
+func NewConfigBundles(source *revision.Source, renderer *render.Renderer, options render.Options) *ConfigBundles {
+	return &ConfigBundles{Source: source, Renderer: renderer, Options: options}
 }
 
 // RenderedBundles renders the configuration that the status of an add-on refers to. The renderer returns a known bundle from memory.
@@ -111,9 +108,6 @@ func configResource(component api.Component) addonv1beta1.ConfigGroupResource {
 
 // renderOnCluster renders an Install for the cluster of an add-on. Only an Install with references reads the ManagedCluster.
 func (r *RenderedBundles) renderOnCluster(ctx context.Context, install *render.Install, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
-	if err := r.checkNamespace(install); err != nil {
-		return nil, err
-	}
 	deployment, err := r.Deployments.Of(addon)
 	if err != nil {
 		return nil, err
@@ -139,17 +133,6 @@ func (r *RenderedBundles) renderOnCluster(ctx context.Context, install *render.I
 	return r.Renderer.RenderPromptly(ctx, install, r.Options)
 }
 
-// checkNamespace refuses an install namespace of Kubernetes or of OCM unless the namespace of the resource is trusted. The probe
-// reports whether the cluster had any other namespace before.
-func (r *ConfigBundles) checkNamespace(install *render.Install) error {
-	if namespace := install.InstallNamespace(); api.ReservedNamespace(namespace) && !r.Trust.Trusts(install.Namespace()) {
-		return &render.Error{Reason: api.ReasonEscalationNotPermitted, Message: fmt.Sprintf(
-			"annotation %s=%s: namespace %q of the hub is not trusted to install into a namespace of Kubernetes or Open Cluster Management; remove the annotation, or let the hub's administrator add the namespace to rendering.trustedNamespaces of the chart",
-			api.InstallNamespaceAnnotation, namespace, install.Namespace())}
-	}
-	return nil
-}
-
 // emptyDeployment is the Deployment of an add-on without an AddOnDeploymentConfig.
 var emptyDeployment Deployment //nolint:gochecknoglobals // a constant
 
@@ -172,10 +155,10 @@ func (r *ConfigBundles) Version(
 	if err != nil {
 		return "", nil, err
 	}
-	if err := r.checkNamespace(install); err != nil {
-		return "", nil, err
-	}
 	if len(install.References()) > 0 {
+		if err := r.Renderer.CheckNamespace(install); err != nil {
+			return "", nil, err
+		}
 		version, err := r.Renderer.VersionOf(install)
 		return version, nil, err
 	}
@@ -207,9 +190,6 @@ func (r *ConfigBundles) OfConfigFrom(
 		return nil, err
 	}
 	install = install.In(place.Namespace)
-	if err := r.checkNamespace(install); err != nil {
-		return nil, err
-	}
 	if install, err = install.On(place.Values, nil); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
-	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
 // realBundles renders a KnativeServing of the given version for a cluster that has the installed one, from caches as the
@@ -63,7 +62,7 @@ func bundlesOf(tb testing.TB, spec map[string]any, installed string) (*RenderedB
 	lister := cache.NewGenericLister(configs, schema.GroupResource{Group: api.Group, Resource: "knativeservings"})
 	source := revision.NewSource(map[api.Component]cache.GenericLister{api.Serving: lister}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers()))
 	return &RenderedBundles{
-		ConfigBundles: NewConfigBundles(source, renderer, render.DefaultOptions(api.ModeManifestWork), trust.Policy{}),
+		ConfigBundles: NewConfigBundles(source, renderer, render.DefaultOptions(api.ModeManifestWork)),
 		Foundations:   worklisters.NewManifestWorkLister(works), Payloads: worklisters.NewManifestWorkLister(works),
 	}, a, works
 }

@@ -55,7 +55,7 @@ type withoutAgent struct {
 
 func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	w := &withoutAgent{
-		bundles:  addon.NewConfigBundles(s.bundles.Source, s.bundles.Renderer, options.RenderDirect, options.Trust),
+		bundles:  addon.NewConfigBundles(s.bundles.Source, s.bundles.Renderer, options.RenderDirect),
 		requests: knative.NewRequestSources(), changed: map[api.Component]chan event.GenericEvent{}, renderings: map[api.Component]*knative.Renderings{},
 	}
 	for _, c := range api.Components() {

@@ -95,7 +95,7 @@ func (s *localSetup) addKnative(c api.Component) error {
 	}
 	delivery := &knative.Direct{
 		Component: c, Clusters: s.cluster, Trust: s.options.Trust,
-		Bundles:      addon.NewConfigBundles(hub.NewSource(), s.renderer, s.options.Render, s.options.Trust),
+		Bundles:      addon.NewConfigBundles(hub.NewSource(), s.renderer, s.options.Render),
 		ConfigClient: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	r := &knative.Reconciler{

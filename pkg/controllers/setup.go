@@ -79,7 +79,7 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 	s := &setup{
 		mgr: mgr, hub: h, executor: options.Executor,
 		bundles: &addon.RenderedBundles{
-			ConfigBundles: addon.NewConfigBundles(h.NewSource(), renderer, options.Render, options.Trust),
+			ConfigBundles: addon.NewConfigBundles(h.NewSource(), renderer, options.Render),
 			Clusters:      h.ManagedClusters().Lister(),
 			Deployments:   addon.NewDeployments(h.AddOnDeploymentConfigs().Lister(), h.ControllerRevisions().Informer().GetIndexer()),
 			Foundations:   h.Foundations().Lister(), Payloads: h.Payloads().Lister(),

@@ -44,6 +44,17 @@ func (f finding) newRefusal(images imagePolicy) *Error {
 		"hub's administrator to trust the namespace (rendering.trustedNamespaces of chart knative-addon)", f.field, f.problem)
 }
 
+// CheckNamespace refuses an install namespace of Kubernetes or of OCM unless the namespace of the resource is trusted. The delivery
+// refuses any other namespace that the cluster had before.
+func (r *Renderer) CheckNamespace(in *Install) error {
+	if namespace := in.InstallNamespace(); api.ReservedNamespace(namespace) && !r.config.Trust.Trusts(in.namespace) {
+		return newError(ReasonEscalationNotPermitted,
+			"annotation %s=%s: namespace %q of the hub is not trusted to install into a namespace of Kubernetes or Open Cluster Management; remove the annotation, or let the hub's administrator add the namespace to rendering.trustedNamespaces of the chart",
+			api.InstallNamespaceAnnotation, namespace, in.namespace)
+	}
+	return nil
+}
+
 // isRestricted reports whether the content of the Install must be checked.
 func (r *Renderer) isRestricted(in *Install) bool {
 	return !r.config.Trust.Trusts(in.namespace) && in.hasFreeFormContent()

@@ -157,6 +157,9 @@ func (r *Renderer) startRendering(ctx context.Context, in *Install, opts Options
 	if err != nil {
 		return nil, err
 	}
+	if err := r.CheckNamespace(in); err != nil {
+		return nil, err
+	}
 	restricted := r.isRestricted(in)
 	if restricted {
 		if err := in.refuseOwnManifests(); err != nil {

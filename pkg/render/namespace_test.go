@@ -1,6 +1,6 @@
 // Copyright Contributors to the Open Cluster Management project
 
-package addon
+package render
 
 import (
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
 
@@ -35,18 +34,21 @@ func TestReservedNamespaces(t *testing.T) {
 				"metadata": map[string]any{"namespace": "fleet", "name": "default"},
 			}}
 			config.SetAnnotations(tc.annotations)
-			install, err := render.Decode(config)
+			install, err := Decode(config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&ConfigBundles{Trust: tc.policy}).checkNamespace(install)
+			err = (&Renderer{config: Config{Trust: tc.policy}}).CheckNamespace(install)
 			if (err != nil) != tc.refused {
 				t.Fatalf("got %v", err)
 			}
 			if err == nil {
 				return
 			}
-			if got := render.ReasonOf(err); got != api.ReasonEscalationNotPermitted {
+			if _, err := restrictedRenderer(t).Render(t.Context(), install, DefaultOptions(api.ModeDirect)); ReasonOf(err) != api.ReasonEscalationNotPermitted {
+				t.Errorf("the rendering ends with %v", err)
+			}
+			if got := ReasonOf(err); got != api.ReasonEscalationNotPermitted {
 				t.Errorf("the reason is %q", got)
 			}
 			for _, want := range []string{api.InstallNamespaceAnnotation, tc.annotations[api.InstallNamespaceAnnotation], `"fleet"`, "rendering.trustedNamespaces"} {

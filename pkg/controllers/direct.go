@@ -118,7 +118,7 @@ func (w *withoutAgent) notifyProviderChange() {
 func (s *setup) newDirectDelivery(c api.Component) *knative.Direct {
 	w := s.withoutAgent
 	return &knative.Direct{
-		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust, Renderings: w.renderings[c], Completions: configuration.NewCompletions(s.hub, c),
+		Component: c, Bundles: w.bundles, Clusters: w.clusters, Trust: s.finder.Trust, Renderings: w.renderings[c], Completions: configuration.NewCompletions(s.hub.Configuration(c)),
 		ConfigClient: s.hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 }

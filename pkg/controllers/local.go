@@ -18,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/controllers/configuration"
 	"open-cluster-management.io/knative-addon/pkg/controllers/knative"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -94,7 +95,7 @@ func (s *localSetup) addKnative(c api.Component) error {
 		return fmt.Errorf("cannot index %ss: %w", c.Kind(), err)
 	}
 	delivery := &knative.Direct{
-		Component: c, Clusters: s.cluster, Trust: s.options.Trust,
+		Component: c, Clusters: s.cluster, Trust: s.options.Trust, Completions: configuration.NewCompletions(hub),
 		Bundles:      addon.NewConfigBundles(hub.NewSource(), s.renderer, s.options.Render),
 		ConfigClient: hub.Clients.Configs, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}

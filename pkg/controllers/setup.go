@@ -207,7 +207,7 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 		Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	for _, c := range api.Components() {
-		fleets.Completions[c] = configuration.NewCompletions(hub, c)
+		fleets.Completions[c] = configuration.NewCompletions(hub.Configuration(c))
 		renderings.Direct[c] = s.withoutAgent.renderings[c]
 	}
 	return errors.Join(fleets.SetupWithManager(s.mgr, hub), renderings.SetupWithManager(s.mgr, hub))

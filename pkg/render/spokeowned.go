@@ -138,24 +138,35 @@ func positionIn(list []string, s string) int {
 // the cluster.
 func dropWebhookFields(d *draft) error {
 	d.forEachObject(func(u *unstructured.Unstructured) {
-		if isCRD(u) && isGroupOfKnative(u) {
+		injected := isInjected(u)
+		if isCRD(u) && (injected || isGroupOfKnative(u)) {
 			unstructured.RemoveNestedField(u.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
 		}
 		if u.GroupVersionKind().Group != "admissionregistration.k8s.io" {
 			return
 		}
 		eachWebhook(u, func(w map[string]any) {
+			if config, ok := w["clientConfig"].(map[string]any); ok && (injected || isSelfManaged(u, w)) {
+				delete(config, "caBundle")
+			}
 			if !isSelfManaged(u, w) {
 				return
-			}
-			if config, ok := w["clientConfig"].(map[string]any); ok {
-				delete(config, "caBundle")
 			}
 			delete(w, "rules")
 			completeSelectors(u.GetName(), w)
 		})
 	})
 	return nil
+}
+
+// isInjected reports whether cert-manager writes the certificate of a user's webhooks: a value of the manifest is a placeholder.
+func isInjected(u *unstructured.Unstructured) bool {
+	for key := range u.GetAnnotations() {
+		if strings.HasPrefix(key, "cert-manager.io/inject-") {
+			return true
+		}
+	}
+	return false
 }
 
 // isGroupOfKnative reports whether a CRD defines a kind of Knative, whose webhooks write the certificate of the conversion.

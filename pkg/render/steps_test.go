@@ -70,6 +70,10 @@ func TestWebhookFields(t *testing.T) {
 			header("gate.example.com") + "webhooks: [{name: gate.example.com, rules: [{operations: ['*']}], namespaceSelector: {matchLabels: {a: b}}, clientConfig: {caBundle: Cg==}}]",
 			header("gate.example.com") + "webhooks: [{name: gate.example.com, rules: [{operations: ['*']}], namespaceSelector: {matchLabels: {a: b}}, clientConfig: {caBundle: Cg==}}]",
 		},
+		"a certificate that cert-manager injects": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: gate.example.com, annotations: {cert-manager.io/inject-ca-from: a/b}}\nwebhooks: [{name: gate.example.com, clientConfig: {caBundle: Cg==}}]",
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: gate.example.com, annotations: {cert-manager.io/inject-ca-from: a/b}}\nwebhooks: [{name: gate.example.com, clientConfig: {}}]",
+		},
 		"an entry that Knative does not look for": {
 			header("webhook.serving.knative.dev") + "webhooks: [{name: other.serving.knative.dev, rules: [{operations: ['*']}]}]",
 			header("webhook.serving.knative.dev") + "webhooks: [{name: other.serving.knative.dev, rules: [{operations: ['*']}]}]",

@@ -311,9 +311,10 @@ func TestValues(t *testing.T) {
 // TestPatches holds that the archive has the content of patches without the values of environment variables.
 func TestPatches(t *testing.T) {
 	for content, want := range map[string]string{
-		`{"spec":{"containers":[{"name":"c","env":[{"name":"DB","value":"hunter2"}]}]}}`: `{"spec":{"containers":[{"env":[{"name":"DB","value":"[withheld]"}],"name":"c"}]}}`,
-		"env:\n- name: DB\n  value: hunter2\n":                                           `{"env":[{"name":"DB","value":"[withheld]"}]}`,
-		"a: b: hunter2":                                                                  withheld,
+		`{"spec":{"containers":[{"name":"c","env":[{"name":"DB","value":"hunter2"}]}]}}`:                         `{"spec":{"containers":[{"env":[{"name":"DB","value":"[withheld]"}],"name":"c"}]}}`,
+		"env:\n- name: DB\n  value: hunter2\n":                                                                   `{"env":[{"name":"DB","value":"[withheld]"}]}`,
+		`[{"op":"add","path":"/data/password","value":"hunter2"},{"op":"add","path":"/data","value":{"a":"b"}}]`: `[{"op":"add","path":"/data/password","value":"[withheld]"},{"op":"add","path":"/data","value":{"a":"b"}}]`,
+		"a: b: hunter2": withheld,
 	} {
 		got := scrubValue(map[string]any{"patches": []any{map[string]any{"patch": map[string]any{"content": content}}}})
 		if diff := cmp.Diff(map[string]any{"patches": []any{map[string]any{"patch": map[string]any{"content": want}}}}, got); diff != "" {

@@ -70,10 +70,14 @@ func scrubList(items []any) []any {
 	return out
 }
 
-// scrubMap scrubs a map. A map with a name and a value is an environment variable or a customized variable, whose value is withheld.
+// scrubMap scrubs a map. A map with a name and a value is an environment variable or a customized variable, and a map with a path and a value an
+// operation of a JSON patch: both values are withheld.
 func scrubMap(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
 	_, isNamed := fields["name"].(string)
+	if _, isOperation := fields["op"].(string); isOperation && isScalar(fields["value"]) {
+		_, isNamed = fields["path"].(string)
+	}
 	for key, value := range fields {
 		switch {
 		case mayBeSecret(value) && (secretKey.MatchString(key) || isNamed && key == "value"):
@@ -85,6 +89,16 @@ func scrubMap(fields map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+// isScalar reports whether a decoded JSON value is no map and no list.
+func isScalar(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return false
+	default:
+		return true
+	}
 }
 
 // scrubDocument scrubs the content of a patch, which is JSON or YAML in a text. A text that cannot be read is withheld.

@@ -26,8 +26,8 @@ func NewFleets(h *hub.Hub) *Recorder {
 
 // NewCompletions returns the part of the history of the resources of a component that records which specs clusters have run. The
 // Reconciler of the component keeps the history.
-func NewCompletions(h *hub.Hub, component api.Component) *Recorder {
-	return &Recorder{Kind: component, Revisions: h.ControllerRevisions().Informer().GetIndexer(), RevisionClient: h.Clients.Kube}
+func NewCompletions(c hub.Configuration) *Recorder {
+	return &Recorder{Kind: c.Component, Revisions: c.Revisions.Informer().GetIndexer(), RevisionClient: c.Clients.Kube}
 }
 
 // Record makes the spec of the resource the newest of its history, and prunes the history. The error is revision.ErrTooLarge for a spec

@@ -222,6 +222,9 @@ func mergeAnnotations(recorded, desired *appsv1.ControllerRevision) map[string]s
 // updateRevision gives a revision the number, and the annotations of the resource. Kubernetes allows no change of the data.
 func (r *Recorder) updateRevision(ctx context.Context, current, desired *appsv1.ControllerRevision, number int64) error {
 	annotations := mergeAnnotations(current, desired)
+	if current.Revision != number { // the spec returns, and no cluster has run the spec since
+		delete(annotations, api.CompletedAnnotation)
+	}
 	if current.Revision == number && maps.Equal(current.Annotations, annotations) {
 		return nil
 	}

@@ -426,3 +426,34 @@ func TestCacheBehind(t *testing.T) {
 	}
 	h.want("The hub is asked.", "4 1.22  u1", "3 1.23  u1", "1 1.21  u1")
 }
+
+// TestReturnOfCompletedSpec holds that a spec which returns counts as completed only when a cluster has run the spec again, and that the spec
+// before keeps its record.
+func TestReturnOfCompletedSpec(t *testing.T) {
+	h := newRecordHub(t)
+	completed := func() (out []string) {
+		for i := range h.list() {
+			if r := h.list()[i]; r.Annotations[api.CompletedAnnotation] != "" {
+				out = append(out, fmt.Sprintf("%d by %s", r.Revision, r.Annotations[api.CompletedAnnotation]))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	for _, version := range []string{"1.21", "1.22"} {
+		h.apply(version, nil)
+		h.settle()
+		if marked, err := h.r.MarkCompleted(t.Context(), h.last, "c1"); err != nil || !marked {
+			t.Fatalf("marked: %t, error %v", marked, err)
+		}
+		h.settle()
+	}
+	if got := completed(); !slices.Equal(got, []string{"1 by c1", "2 by c1"}) || !h.r.IsCompleted(h.last) {
+		t.Errorf("completed are %q", got)
+	}
+	h.apply("1.21", nil)
+	h.settle()
+	if got := completed(); !slices.Equal(got, []string{"2 by c1"}) || h.r.IsCompleted(h.last) {
+		t.Errorf("after the return of the first spec, completed are %q", got)
+	}
+}

@@ -109,6 +109,8 @@ func (c *connection) probe(ctx context.Context) error {
 func (c *connection) confirmIdentity(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	uid, err := c.cluster.UID(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot confirm the identity of the cluster: %w", err)

@@ -43,6 +43,8 @@ type directPass struct {
 	report  rollout.Report
 	waiting string
 	synced  bool
+	// failed reports that the cluster ended the pass with an error that is no refusal: the pass knows nothing about the rendering.
+	failed bool
 }
 
 // runPass applies the bundle of the resource and describes the result, or the reason for a pass that ended early.
@@ -67,7 +69,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		retry = p.installation.passPause.beginPause(p.Clock.Now())
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: describeSlowCluster(cluster, "delivery")})
 	case errors.As(err, &blocked), p.installation.reportsFailure(err):
-		retry = refusalRetry
+		retry, p.failed = refusalRetry, blocked == nil
 		err = p.describeUnfinished(ctx, delivery.Observation{Waiting: "see " + api.InstallSucceeded, Blocked: err.Error()})
 	}
 	if err == nil {
@@ -85,7 +87,11 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{}, err
 	}
-	p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
+	if p.failed {
+		p.Renderings.recordFailure(client.ObjectKeyFromObject(config), p.Clock.Now())
+	} else {
+		p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
+	}
 	p.describeWatchProblem(cluster)
 	return Outcome{Installation: p.observed, RequeueAfter: reconciler.Soonest(retry, p.cluster.NextProbe)}, nil
 }
@@ -116,7 +122,7 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
-	if version, _, _ := unstructured.NestedString(config.Object, "status", "version"); version != "" && installed.Delivered == "" {
+	if installed.Delivered == "" {
 		if err := p.cluster.confirmMissing(ctx); err != nil {
 			return 0, err
 		}

@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -34,9 +35,13 @@ func TestRemovalAwaitsNamespace(t *testing.T) {
 	if err != nil || !strings.Contains(waiting, installed) || !strings.Contains(waiting, "users.example.com/hold") {
 		t.Errorf("the removal waits for %q, error %v", waiting, err)
 	}
+	s.restart()
+	if waiting, err := s.Remove(t.Context(), options); err != nil || !strings.Contains(waiting, "users.example.com/hold") {
+		t.Errorf("after a restart the removal waits for %q, error %v", waiting, err)
+	}
 	s.lose(namespace)
 	s.catchUp(t)
-	if waiting, err := s.Remove(t.Context(), options); err != nil || waiting != "" {
+	if waiting, err := s.Remove(t.Context(), options); !errors.Is(err, ErrNothingInstalled) || waiting != "" {
 		t.Errorf("after the end of the namespace the removal waits for %q, error %v", waiting, err)
 	}
 }

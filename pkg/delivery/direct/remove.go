@@ -61,7 +61,7 @@ func (i *Installation) removeInstallation(ctx context.Context, options RemoveOpt
 		return "", err
 	}
 	if a == nil && len(inv) == 0 && !i.removalBegun { // the anchor leaves with the namespace
-		return "", ErrNothingInstalled
+		return i.awaitFormerRemoval(ctx, options)
 	}
 	i.removalBegun = true
 	if options.keepNamespace, err = i.keepsNamespace(ctx, a, options.Namespace); err != nil {
@@ -92,6 +92,21 @@ func (i *Installation) keepsNamespace(ctx context.Context, a *inventory.Anchor, 
 		return false, fmt.Errorf("cannot get Namespace %q: %w", name, err)
 	}
 	return ns.Labels[api.ComponentLabel] != string(i.owner.Component) || ns.Annotations[inventory.KeepAnnotation] != "", nil
+}
+
+// awaitFormerRemoval returns what the end of a removal waits for that an earlier process began, and ErrNothingInstalled without such a removal.
+func (i *Installation) awaitFormerRemoval(ctx context.Context, options RemoveOptions) (waiting string, err error) {
+	if !options.Foundation {
+		return "", ErrNothingInstalled
+	}
+	keeps, err := i.keepsNamespace(ctx, nil, options.Namespace)
+	if err == nil && !keeps {
+		waiting, err = i.awaitNamespace(ctx, options.Namespace)
+	}
+	if waiting == "" && err == nil {
+		err = ErrNothingInstalled
+	}
+	return waiting, err
 }
 
 // awaitNamespace returns what the end of the install namespace waits for: objects of users in the namespace may have finalizers. The anchor, which

@@ -204,7 +204,7 @@ func findInConfig(b *Bundle, config base.ConfigMapData, images imagePolicy) *fin
 			data := config[n]
 			for _, key := range slices.Sorted(maps.Keys(data)) {
 				f := images.checkEntry(name, key, data[key])
-				if problem := templateProblem(b.Namespace, key, data[key]); problem != "" {
+				if problem := entryProblem(b.Namespace, name, key, data[key]); problem != "" {
 					f = &finding{problem: problem}
 				}
 				if f != nil {

@@ -297,13 +297,33 @@ func configEscalations() map[string]escalation {
 			api.Eventing, "br-defaults: {default-br-config: '{clusterDefault: {brokerClasses: {B: {kind: ConfigMap, name: a, Namespace: users}}}}'}",
 			"spec.config[br-defaults][default-br-config]",
 		},
-		"properties of a Java client":    {api.Eventing, "config-kafka-source-data-plane: {config-kafka-source-consumer.properties: a=b}", "spec.config[config-kafka-source-data-plane]"},
-		"a logging library's file":       {api.Eventing, "kafka-config-logging: {config.xml: <a/>}", "spec.config[kafka-config-logging][config.xml]"},
-		"a logging library's, by half":   {api.Eventing, "onfig-logging: {config.xml: <a/>}", "spec.config[onfig-logging][config.xml]"},
-		"the node's files for users":     {api.Serving, "features: {kubernetes.podspec-volumes-hostpath: Enabled}", "spec.config[features][kubernetes.podspec-volumes-hostpath]"},
-		"the node's network for users":   {api.Serving, "features: {kubernetes.podspec-hostnetwork: allowed}", "spec.config[features][kubernetes.podspec-hostnetwork]"},
-		"the node's processes for users": {api.Serving, "config-features: {kubernetes.podspec-hostpid: enabled}", "spec.config[config-features][kubernetes.podspec-hostpid]"},
-		"capabilities for users":         {api.Serving, "features: {kubernetes.containerspec-addcapabilities: enabled}", "spec.config[features][kubernetes.containerspec-addcapabilities]"},
+		"a template of other users, in another case": {
+			api.Eventing, "br-defaults: {default-br-config: '{clusterDefault: {kind: configmap, name: a, namespace: users}}'}", "spec.config[br-defaults][default-br-config]",
+		},
+		"a tap as a channel": {
+			api.Eventing, "br-default-channel: {channel-template-spec: '{apiVersion: messaging.knative.dev/v1, kind: Subscription}'}",
+			"spec.config[br-default-channel][channel-template-spec]",
+		},
+		"another channel's template": {
+			api.Eventing, "br-default-channel: {channel-template-spec: '{apiVersion: messaging.knative.dev/v1, kind: Channel}'}",
+			"spec.config[br-default-channel][channel-template-spec]",
+		},
+		"a Secret for Kafka's server": {
+			api.Eventing, "kafka-broker-config: {bootstrap.servers: 'evil:9092', auth.secret.ref.name: admin}", "spec.config[kafka-broker-config][auth.secret.ref.name]",
+		},
+		"a Secret of a namespace for Kafka's server": {
+			api.Eventing, "kafka-channel-config: {auth.secret.ref.namespace: victim}", "spec.config[kafka-channel-config][auth.secret.ref.namespace]",
+		},
+		"a key for Kourier's clients":        {api.Serving, "kourier: {certs-secret-namespace: cert-manager}", "spec.config[kourier][certs-secret-namespace]"},
+		"a key of Knative's namespace":       {api.Serving, "config-kourier: {cluster-cert-secret: admin}", "spec.config[config-kourier][cluster-cert-secret]"},
+		"a server that authorizes all users": {api.Serving, "kourier: {extauthz-host: 'evil:9000'}", "spec.config[kourier][extauthz-host]"},
+		"properties of a Java client":        {api.Eventing, "config-kafka-source-data-plane: {config-kafka-source-consumer.properties: a=b}", "spec.config[config-kafka-source-data-plane]"},
+		"a logging library's file":           {api.Eventing, "kafka-config-logging: {config.xml: <a/>}", "spec.config[kafka-config-logging][config.xml]"},
+		"a logging library's, by half":       {api.Eventing, "onfig-logging: {config.xml: <a/>}", "spec.config[onfig-logging][config.xml]"},
+		"the node's files for users":         {api.Serving, "features: {kubernetes.podspec-volumes-hostpath: Enabled}", "spec.config[features][kubernetes.podspec-volumes-hostpath]"},
+		"the node's network for users":       {api.Serving, "features: {kubernetes.podspec-hostnetwork: allowed}", "spec.config[features][kubernetes.podspec-hostnetwork]"},
+		"the node's processes for users":     {api.Serving, "config-features: {kubernetes.podspec-hostpid: enabled}", "spec.config[config-features][kubernetes.podspec-hostpid]"},
+		"capabilities for users":             {api.Serving, "features: {kubernetes.containerspec-addcapabilities: enabled}", "spec.config[features][kubernetes.containerspec-addcapabilities]"},
 	} {
 		spec := kourier
 		if tc.component == api.Eventing {

@@ -114,7 +114,7 @@ func (c *contentScan) judgeAddedConfigMap(u *unstructured.Unstructured) string {
 		return "adds " + describeObject(u) + ", whose name pods of Knative read"
 	}
 	if !isConfiguration(name) {
-		return c.judgeTemplates(name, fieldsOf(u.Object["data"]))
+		return c.judgeEntries(name, fieldsOf(u.Object["data"]))
 	}
 	return c.judgeData(name, nil, u.Object["data"])
 }
@@ -168,7 +168,7 @@ func (c *contentScan) judgeData(name string, base, got any) string {
 		if reflect.DeepEqual(before[key], after[key]) {
 			continue
 		}
-		if problem := templateProblem(c.bundle.Namespace, key, stringOf(after[key])); problem != "" {
+		if problem := entryProblem(c.bundle.Namespace, name, key, stringOf(after[key])); problem != "" {
 			return describeKey(name, key) + inParentheses(problem)
 		}
 		if f := c.images.checkEntry(name, key, stringOf(after[key])); f != nil {
@@ -179,10 +179,10 @@ func (c *contentScan) judgeData(name string, base, got any) string {
 	return ""
 }
 
-// judgeTemplates judges the keys of an added ConfigMap that a Broker may use.
-func (c *contentScan) judgeTemplates(name string, data map[string]any) string {
+// judgeEntries judges the entries of an added ConfigMap that Brokers and channels may use.
+func (c *contentScan) judgeEntries(name string, data map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if problem := templateProblem(c.bundle.Namespace, key, stringOf(data[key])); problem != "" {
+		if problem := entryProblem(c.bundle.Namespace, name, key, stringOf(data[key])); problem != "" {
 			return describeKey(name, key) + inParentheses(problem)
 		}
 	}

@@ -23,9 +23,10 @@ import (
 // manifests even if no manifest has changed, which costs a hundred times the comparison here. An error of Manifests makes the
 // framework write a failure into the status of the add-on and into the log of the manager. Such a state is usually a wait, and the
 // add-on's controller reports the state with the object and the cause. An add-on therefore needs a sync only when the framework has a
-// payload to write. A removal needs none: the add-ons have no hooks.
+// payload to write. A removal needs none: the add-ons have no hooks. An add-on without the finalizer gets no payload: Kubernetes would delete the
+// payload with the add-on, outside of the sequence of a removal.
 func (a *Agent) NeedsSync(ctx context.Context, addon *addonv1beta1.ManagedClusterAddOn) bool {
-	if addon.DeletionTimestamp != nil {
+	if addon.DeletionTimestamp != nil || !slices.Contains(addon.Finalizers, api.FoundationFinalizer) {
 		return false
 	}
 	in, err := a.gatherDelivery(ctx, addon)

@@ -42,7 +42,7 @@ func atRest(t *testing.T) *syncFixture {
 		}
 	}
 	addOn := configuredBy("h1")
-	addOn.UID = "u1"
+	addOn.UID, addOn.Finalizers = "u1", []string{api.FoundationFinalizer}
 	addOn.Status.Conditions = []metav1.Condition{{Type: addonv1beta1.ManagedClusterAddOnManifestApplied, Status: metav1.ConditionTrue}}
 	p := payloadOf("addon-knative-serving-deploy-0", "h1")
 	p.OwnerReferences = []metav1.OwnerReference{{UID: addOn.UID, Controller: new(true)}}
@@ -131,6 +131,9 @@ func TestNeedsSync(t *testing.T) {
 			change: func(r *syncFixture) {
 				r.paused, r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "somebody", "h2"
 			},
+		},
+		"has another owner, and no finalizer": {
+			reason: "The works would go with the add-on.", change: func(r *syncFixture) { r.addOn.UID, r.addOn.Finalizers = "u2", nil },
 		},
 		"leaving": {reason: "The add-on has no hooks.", change: func(r *syncFixture) { r.addOn.DeletionTimestamp = new(metav1.Now()) }},
 	} {

@@ -176,7 +176,7 @@ func (s *setup) addRemovalGuard(maxRemoval intstr.IntOrString) error {
 		Placements: hub.Placements().Lister(), Decisions: hub.PlacementDecisions().Lister(),
 		Configs: hub.ConfigListers(), Payloads: payloads.Lister(), Revisions: hub.ControllerRevisions().Informer().GetIndexer(),
 		AddOnClient: hub.Clients.AddOns, WorkClient: hub.Clients.Works, RevisionClient: hub.Clients.Kube, Events: s.eventRecorder(), Clock: clock.RealClock{},
-		MaxRemoval: maxRemoval, Held: held,
+		MaxRemoval: maxRemoval, Held: held, Permissions: s.finder,
 	}
 	return r.SetupWithManager(s.mgr, hub)
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
@@ -27,6 +28,12 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
+
+// Permissions decides which annotations of an add-on count. A target.Finder implements it.
+type Permissions interface {
+	// Removal returns the value of an annotation that decides how the installation is removed; empty when the value does not count.
+	Removal(addon *addonv1beta1.ManagedClusterAddOn, annotation string) string
+}
 
 // Reconciler guards the add-ons of one component in each pass.
 type Reconciler struct {
@@ -42,6 +49,8 @@ type Reconciler struct {
 
 	AddOnClient addonclient.Interface
 	WorkClient  workclient.Interface
+	// Permissions decides which annotations of an add-on count.
+	Permissions Permissions
 	// RevisionClient writes the records of hand-overs.
 	RevisionClient kubernetes.Interface
 	Events         events.EventRecorder

@@ -298,7 +298,7 @@ func (h *fakeHub) reconcile(t *testing.T) {
 		},
 		Payloads:    worklisters.NewManifestWorkLister(indexerOf(t, nil, h.payloads...)),
 		AddOnClient: addOnClient, WorkClient: workClient, Events: recorder, Clock: testclock.NewFakePassiveClock(now),
-		MaxRemoval: intstr.FromString("10%"), Held: gauge,
+		MaxRemoval: intstr.FromString("10%"), Held: gauge, Permissions: ownAnnotations{},
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: api.Serving.AddOnName()}})
 	if err != nil && h.fault == nil {
@@ -308,5 +308,32 @@ func (h *fakeHub) reconcile(t *testing.T) {
 	close(recorder.Events)
 	for e := range recorder.Events {
 		h.events = append(h.events, e)
+	}
+}
+
+// ownAnnotations lets every annotation count that no resource has passed on.
+type ownAnnotations struct{}
+
+func (ownAnnotations) Removal(addOn *addonv1beta1.ManagedClusterAddOn, annotation string) string {
+	if addOn.Annotations[api.PassedOnAnnotation] != "" {
+		return ""
+	}
+	return addOn.Annotations[annotation]
+}
+
+// TestForceOrphanOfFormerResource holds that an add-on whose resource has passed force-orphan on, and is gone, gets a decision of the guard: the
+// controller of the add-on does not release the add-on either.
+func TestForceOrphanOfFormerResource(t *testing.T) {
+	h := newHub(1).deleted(1)
+	h.clusters[0].Status.Conditions[0].Status = metav1.ConditionUnknown
+	h.addOns[0].Annotations = map[string]string{api.ForceOrphanAnnotation: "true"}
+	h.reconcile(t)
+	if len(h.actions) > 0 {
+		t.Errorf("for an annotation that counts, the guard does %q", h.actions)
+	}
+	h.actions, h.addOns[0].Annotations[api.PassedOnAnnotation] = nil, api.ForceOrphanAnnotation
+	h.reconcile(t)
+	if len(h.actions) == 0 {
+		t.Error("for an annotation that does not count, the guard decides nothing")
 	}
 }

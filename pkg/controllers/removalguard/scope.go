@@ -147,7 +147,7 @@ const cacheDelay = 3 * time.Second
 func (r *Reconciler) gatherInput(s *scope, p *pendingRemoval) (*input, error) {
 	in := &input{
 		cluster: p.Namespace, strategy: s.strategy, overBudget: p.isOverBudget(), originUncertain: heldReason(p.ManagedClusterAddOn) != "" || s.mayPredateDefinition(p),
-		forced: p.Annotations[api.ForceOrphanAnnotation] == "true", confirmation: p.Annotations[api.RemovalAnnotation],
+		forced: r.Permissions.Removal(p.ManagedClusterAddOn, api.ForceOrphanAnnotation) == "true", confirmation: p.Annotations[api.RemovalAnnotation],
 	}
 	cluster, err := r.Clusters.Get(p.Namespace)
 	if err != nil && !apierrors.IsNotFound(err) {

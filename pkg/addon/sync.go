@@ -49,7 +49,7 @@ func (a *Agent) NeedsSync(ctx context.Context, addon *addonv1beta1.ManagedCluste
 // hasPendingChanges reports whether the framework would write other payloads than the hub has.
 func (a *Agent) hasPendingChanges(addon *addonv1beta1.ManagedClusterAddOn, in DeliveryInput) bool {
 	payloads, err := a.listWorks(addon)
-	return err != nil || a.hasOutdatedPayload(addon) || !manifestwork.MatchBundle(payloads, in.Bundle, in.Foundation)
+	return err != nil || a.hasOutdatedPayload(addon) || !manifestwork.MatchNextPayload(payloads, in.Bundle, in.Foundation)
 }
 
 // hasOutdatedPayload reports whether a payload, apart from its manifests, differs from the payload that the framework builds.

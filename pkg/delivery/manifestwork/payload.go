@@ -123,7 +123,11 @@ func canonicalPayload(b *render.Bundle, foundation *workv1.ManifestWork) map[str
 
 // MatchBundle reports whether the payloads together are exactly the payload of the bundle.
 func MatchBundle(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	missing := canonicalPayload(b, foundation)
+	return haveManifests(payloads, canonicalPayload(b, foundation))
+}
+
+// haveManifests reports whether the payloads together are exactly the manifests, which are canonical JSON, and which haveManifests changes.
+func haveManifests(payloads []*workv1.ManifestWork, missing map[string]struct{}) bool {
 	for _, p := range payloads {
 		for _, m := range p.Spec.Workload.Manifests {
 			text, ok := findCanonical(missing, m.Raw)

@@ -37,6 +37,25 @@ func NextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *
 	return append(out, leaving...), nil
 }
 
+// MatchNextPayload reports whether the payloads together are exactly the objects of NextPayload, so that no write is necessary before the agent
+// reports.
+func MatchNextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+	if MatchBundle(payloads, b, foundation) {
+		return true
+	}
+	if len(listUnservedKinds(payloads)) == 0 {
+		return false
+	}
+	objects, err := NextPayload(payloads, b, foundation)
+	missing := make(map[string]struct{}, len(objects))
+	for _, o := range objects {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			missing[string(encodeJSON(u))] = struct{}{}
+		}
+	}
+	return err == nil && haveManifests(payloads, missing)
+}
+
 // listUnservedKinds returns the kinds that the cluster of the payloads does not serve, according to the agent's last report.
 func listUnservedKinds(payloads []*workv1.ManifestWork) []schema.GroupKind {
 	var out []schema.GroupKind

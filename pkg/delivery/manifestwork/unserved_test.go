@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -86,7 +87,25 @@ func TestNextPayload(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
+			checkMatch(t, p, objects, b, f)
 		})
+	}
+}
+
+// checkMatch holds that a payload with the objects counts as written, before the agent reports, and no payload with fewer objects.
+func checkMatch(t *testing.T, p *workv1.ManifestWork, objects []runtime.Object, b *render.Bundle, foundation *workv1.ManifestWork) {
+	t.Helper()
+	p.Spec.Workload.Manifests = nil
+	for _, o := range objects {
+		if MatchNextPayload([]*workv1.ManifestWork{p}, b, foundation) {
+			t.Errorf("without %v a payload counts as written", o)
+		}
+		manifest := workv1.Manifest{}
+		manifest.Raw = encodeJSON(o.(*unstructured.Unstructured)) //nolint:forcetypeassert // of NextPayload
+		p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, manifest)
+	}
+	if !MatchNextPayload([]*workv1.ManifestWork{p}, b, foundation) {
+		t.Error("the written payload is written again, as long as the agent does not report")
 	}
 }
 

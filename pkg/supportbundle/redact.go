@@ -74,13 +74,13 @@ func scrubList(items []any) []any {
 // operation of a JSON patch: both values are withheld.
 func scrubMap(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
-	_, isNamed := fields["name"].(string)
-	if _, isOperation := fields["op"].(string); isOperation && isScalar(fields["value"]) {
-		_, isNamed = fields["path"].(string)
-	}
+	_, isVariable := fields["name"].(string)
+	_, hasOp := fields["op"].(string)
+	_, hasPath := fields["path"].(string)
+	isOperation := hasOp && hasPath && isScalar(fields["value"])
 	for key, value := range fields {
 		switch {
-		case mayBeSecret(value) && (secretKey.MatchString(key) || isNamed && key == "value"):
+		case mayBeSecret(value) && (secretKey.MatchString(key) || (isVariable || isOperation) && key == "value"):
 			out[scrubText(key)] = withheld
 		case key == "content":
 			out[key] = scrubDocument(value)

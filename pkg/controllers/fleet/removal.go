@@ -104,8 +104,8 @@ func planRemovals(in *removalInput) removalPlan {
 	out := removalPlan{remove: append(counted, ready...)}
 	if len(unavailable) > 0 {
 		out.held = &problem{fleetv1alpha1.ReasonClusterUnavailable, fmt.Sprintf(
-			"the clusters of ClusterProfiles %s are no longer selected, and keep their installations because the ClusterProfiles do not exist or are not healthy; if the clusters never return, delete the children and annotate the children with "+api.ForceOrphanAnnotation+"=true",
-			message.QuotedList(unavailable))}
+			"the clusters of ClusterProfiles %s are no longer selected, and keep their installations because the ClusterProfiles do not exist or are not healthy; if the clusters never return, delete the children and annotate the children with %s=true",
+			message.QuotedList(unavailable), api.ForceOrphanAnnotation)}
 	}
 	return out
 }

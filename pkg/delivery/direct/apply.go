@@ -30,8 +30,8 @@ const (
 	firstRetry, longestRetry = time.Second, time.Minute
 )
 
-// ErrPassTimeout is the cause of a context that ended because a pass took too long. The context of a pass ends by this cause, and not by a
-// deadline of its own: a request that the end of the pass interrupts says nothing about the cluster, and a request whose deadline ends does.
+// ErrPassTimeout is the cause of the cancellation of a pass that took too long. The context of a pass has no deadline: a request that exceeds a
+// deadline counts as not answered, and a cancelled request says nothing about the cluster.
 var ErrPassTimeout = errors.New("the pass over the cluster takes too long")
 
 // executePlan applies and prunes as planned and returns the anchor that records the results. executePlan records the items

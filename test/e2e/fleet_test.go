@@ -91,7 +91,13 @@ func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
 	t.Helper()
 	opts.AuditedAccounts, opts.RecordChanges = auditedAccounts(), true
 	t.TempDir() // what a story writes for its manager stays until the invariants are checked
-	l := lab.Start(t, opts)
+	var l *lab.Lab
+	t.Cleanup(func() {
+		if l != nil {
+			recordCPUTime(t, l.CPUTime())
+		}
+	})
+	l = lab.Start(t, opts)
 	checkInvariants(t, l)
 	t.Cleanup(func() {
 		if err := permissionUse.collectFrom(l); err != nil {

@@ -3,12 +3,14 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +67,41 @@ func restStory(t *testing.T) {
 }
 
 // timesFlag names the file that gets a line with the time of each story.
-var timesFlag = flag.String("story-times", "", "a file to which each story adds a line with the time from its turn to its end")
+var timesFlag = flag.String("story-times", "", "a file to which each story adds a line: the time from its turn to its end, and the processor time of its labs by program")
+
+// cpuTimes has the processor time that the labs of a story took, by program, by the name of the story.
+var cpuTimes sync.Map
+
+// recordCPUTime keeps the processor time of a closed lab for recordTime.
+func recordCPUTime(t *testing.T, ofLab map[string]time.Duration) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	total := maps.Clone(ofLab)
+	if earlier, ok := cpuTimes.Load(name); ok {
+		for program, spent := range earlier.(map[string]time.Duration) { //nolint:forcetypeassert // recordCPUTime stores nothing else
+			total[program] += spent
+		}
+	}
+	cpuTimes.Store(name, total)
+}
+
+// describeCPUTime returns the sum of the processor time of a story, and its parts by program, the largest first.
+func describeCPUTime(name string) string {
+	recorded, ok := cpuTimes.Load(name)
+	if !ok {
+		return "no lab"
+	}
+	byProgram := recorded.(map[string]time.Duration) //nolint:forcetypeassert // recordCPUTime stores nothing else
+	var sum time.Duration
+	var parts []string
+	for _, program := range slices.SortedFunc(maps.Keys(byProgram), func(a, b string) int { return cmp.Compare(byProgram[b], byProgram[a]) }) {
+		sum += byProgram[program]
+		if spent := byProgram[program].Seconds(); spent >= 1 {
+			parts = append(parts, fmt.Sprintf("%s %.0f", program, spent))
+		}
+	}
+	return fmt.Sprintf("%.0f s of CPU: %s", sum.Seconds(), strings.Join(parts, ", "))
+}
 
 // recordTime adds the time of a story to the file of -story-times.
 func recordTime(t *testing.T, begin time.Time) {
@@ -75,7 +111,7 @@ func recordTime(t *testing.T, begin time.Time) {
 	}
 	f, err := os.OpenFile(*timesFlag, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "%4.0f s %s\n", time.Since(begin).Seconds(), t.Name())
+		_, err = fmt.Fprintf(f, "%4.0f s %s, %s\n", time.Since(begin).Seconds(), t.Name(), describeCPUTime(t.Name()))
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

@@ -257,6 +257,9 @@ func (l *Lab) with(component string, do func(*process.Process) error) error {
 	return do(p)
 }
 
+// CPUTime returns the processor time, of user and system, that the programs of a closed lab took, by their file names.
+func (l *Lab) CPUTime() map[string]time.Duration { return l.procs.CPUTime() }
+
 func (l *Lab) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(l.opts.Log, "lab: %5.1f s  %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
 }

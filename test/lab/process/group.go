@@ -5,12 +5,14 @@ package process
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Group holds the programs of one lab; their logs lie in one directory.
@@ -18,8 +20,9 @@ type Group struct {
 	logs  string
 	forks chan func()
 
-	mu    sync.Mutex
-	procs []*Process
+	mu      sync.Mutex
+	procs   []*Process
+	cpuTime map[string]time.Duration
 }
 
 // NewGroup makes an empty group that writes logs to <logs>/<name>.log.
@@ -27,7 +30,7 @@ func NewGroup(logs string) (*Group, error) {
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create the log directory: %w", err)
 	}
-	g := &Group{logs: logs, forks: make(chan func())}
+	g := &Group{logs: logs, forks: make(chan func()), cpuTime: map[string]time.Duration{}}
 	go g.forkLoop()
 	return g, nil
 }
@@ -49,7 +52,7 @@ func (g *Group) fork(start func() error) error {
 
 // Add registers a program without starting it. A program of the same name that has stopped is replaced.
 func (g *Group) Add(spec Spec) *Process {
-	p := &Process{spec: spec, logFile: filepath.Join(g.logs, spec.Name+".log"), fork: g.fork, state: Stopped}
+	p := &Process{spec: spec, logFile: filepath.Join(g.logs, spec.Name+".log"), fork: g.fork, spent: g.addCPUTime, state: Stopped}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.procs = slices.DeleteFunc(g.procs, func(o *Process) bool { return o.spec.Name == spec.Name })
@@ -83,6 +86,19 @@ func (g *Group) All() []*Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.procs)
+}
+
+func (g *Group) addCPUTime(program string, spent time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cpuTime[program] += spent
+}
+
+// CPUTime returns the processor time, of user and system, that the runs that have ended took, by the file names of the programs.
+func (g *Group) CPUTime() map[string]time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.cpuTime)
 }
 
 // KillAll ends every program at once and waits until all are gone.

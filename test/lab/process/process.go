@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -53,6 +54,7 @@ type Process struct {
 	spec    Spec
 	logFile string
 	fork    func(func() error) error
+	spent   func(program string, cpu time.Duration)
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd
@@ -108,6 +110,9 @@ func (p *Process) Start() error {
 
 func (p *Process) wait(cmd *exec.Cmd, done chan struct{}) {
 	err := cmd.Wait()
+	if usage := cmd.ProcessState; usage != nil {
+		p.spent(filepath.Base(p.spec.Path), usage.UserTime()+usage.SystemTime())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state, p.exit = Failed, err

@@ -62,6 +62,9 @@ func TestDecodeRefusesOtherKinds(t *testing.T) {
 		"an install namespace that is no name": func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{api.InstallNamespaceAnnotation: "$HOME"})
 		},
+		"the install namespace of the other component": func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{api.InstallNamespaceAnnotation: api.Eventing.InstallNamespace()})
+		},
 		"an empty install namespace": func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{api.InstallNamespaceAnnotation: ""})
 		},

@@ -161,5 +161,11 @@ func installNamespace(component api.Component, annotations map[string]string) (s
 		return "", newError(ReasonInvalidSpec, "annotation %s names %q, which is no namespace name: %s",
 			api.InstallNamespaceAnnotation, ns, problems[0])
 	}
+	for _, other := range api.Components() {
+		if other != component && ns == other.InstallNamespace() {
+			return "", newError(ReasonInvalidSpec, "annotation %s names %q, the namespace of %s, and both components have ConfigMaps of the same names: name another namespace",
+				api.InstallNamespaceAnnotation, ns, other)
+		}
+	}
 	return ns, nil
 }

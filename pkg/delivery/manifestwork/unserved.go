@@ -19,21 +19,27 @@ import (
 // objects of the work. An object that leaves such a work before the agent has recorded the object stays on the cluster until the
 // work is deleted. Therefore the objects leave in a second write, after a payload without unserved kinds.
 
-// NextPayload returns the objects of the next write of the payload: those of Payload, or, while the present payloads have objects
-// of unserved kinds and other objects that the bundle lacks, the objects of both that the cluster serves. Callers must not change
+// NextPayload returns the objects of the next write of the payload: those of Payload, or those of an intermediate payload. While the present
+// payloads have objects of unserved kinds and other objects that the bundle lacks, an intermediate payload has the objects of both that the
+// cluster serves. While the cluster has an unfinished Job that has to change, an intermediate payload lacks the Job. Callers must not change
 // the objects.
 func NextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) ([]runtime.Object, error) {
 	desired := Payload(b, foundation)
-	unserved := listUnservedKinds(payloads)
-	if len(unserved) == 0 {
+	replacedJobs, unserved := listReplacedJobs(payloads, b, foundation), listUnservedKinds(payloads)
+	var leaving []runtime.Object
+	if len(unserved) > 0 {
+		var err error
+		if leaving, err = listLeaving(payloads, b, foundation, unserved); err != nil {
+			return nil, err
+		}
+	}
+	if len(leaving) == 0 && len(replacedJobs) == 0 {
 		return desired, nil
 	}
-	leaving, err := listLeaving(payloads, b, foundation, unserved)
-	if err != nil || len(leaving) == 0 {
-		return desired, err
-	}
 	// The payload is of no bundle, and has no bundle's mark.
-	out := slices.DeleteFunc(desired[:len(desired)-1], func(o runtime.Object) bool { return isOfKind(o, unserved) })
+	out := slices.DeleteFunc(desired[:len(desired)-1], func(o runtime.Object) bool {
+		return len(leaving) > 0 && isOfKind(o, unserved) || isOneOf(o, replacedJobs)
+	})
 	return append(out, leaving...), nil
 }
 
@@ -43,7 +49,7 @@ func MatchNextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundat
 	if MatchBundle(payloads, b, foundation) {
 		return true
 	}
-	if len(listUnservedKinds(payloads)) == 0 {
+	if len(listUnservedKinds(payloads)) == 0 && len(listReplacedJobs(payloads, b, foundation)) == 0 {
 		return false
 	}
 	objects, err := NextPayload(payloads, b, foundation)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -75,6 +76,7 @@ func TestNextPayload(t *testing.T) {
 				p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, manifest)
 			}
 			p.Status.ResourceStatus.Manifests = tc.reports
+			p.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionFalse}}
 			objects, err := NextPayload([]*workv1.ManifestWork{p}, b, f)
 			if err != nil {
 				t.Fatal(err)

@@ -85,10 +85,6 @@ update-golden: releases ## Write the expected output of the rendering tests anew
 fmt: ## Format all Go files.
 	$(LINT) fmt
 
-.PHONY: vet
-vet: ## Run go vet in every module.
-	@$(call in-modules,go vet ./...)
-
 .PHONY: lint
 lint: ## Run the linters in every module.
 	@$(call in-modules,$(LINT) run ./...)
@@ -130,7 +126,7 @@ verify-release: ## Fail unless VERSION, such as v0.1.0, is the version of the ch
 		{ echo "version and appVersion of $(CHART)/Chart.yaml have to be $(VERSION:v%=%)"; exit 1; }
 	@grep -q '^## \[$(VERSION:v%=%)\]' CHANGELOG.md || { echo "CHANGELOG.md lacks section [$(VERSION:v%=%)]"; exit 1; }
 
-VERIFY := verify-generated verify-format verify-workflows helm-lint verify-alerts vet lint
+VERIFY := verify-generated verify-format verify-workflows helm-lint verify-alerts lint
 
 .PHONY: verify
 verify: ## Everything that can be checked without running the code.
@@ -150,8 +146,10 @@ STORY_TIMES := $(CURDIR)/_output/stories.txt
 E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 150m
 # Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
 PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
-# Groups of programs that only stories of `make test-rest` need: a build beside the stories would slow the stories down.
-REST_PROGRAMS := cluster-proxy cluster-proxy-accounts argocd
+# Groups of programs that only stories of `make test-rest`, or of `make test-nightly`, need: a build beside the stories would slow the stories
+# down.
+REST_PROGRAMS := cluster-proxy cluster-proxy-accounts
+NIGHTLY_PROGRAMS := $(REST_PROGRAMS) argocd
 
 .PHONY: test
 test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
@@ -184,7 +182,6 @@ test-main: build ## Run the main end-to-end tests, on fleets of real components 
 .PHONY: test-rest
 test-rest: build ## Run the end-to-end tests that make test leaves out, and the demo; needs the record of a green make test.
 	cd test/lab && go run ./cmd/lab build $(REST_PROGRAMS)
-	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
 	@sort -rn $(STORY_TIMES)
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
@@ -198,7 +195,9 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
 
 .PHONY: test-nightly
-test-nightly: build ## Run the end-to-end tests of rare faults, which no other target runs.
+test-nightly: build ## Run the end-to-end tests of rare faults, of many clusters and of other projects, which no other target runs.
+	cd test/lab && go run ./cmd/lab build $(NIGHTLY_PROGRAMS)
+	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=nightly
 	@sort -rn $(STORY_TIMES)
 

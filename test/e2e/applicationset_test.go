@@ -56,7 +56,7 @@ type placedServices struct {
 // TestApplicationSet runs Argo CD's ApplicationSet controller with the manifests of docs/gitops.md: one Placement selects the clusters of
 // Knative and the clusters of Applications. No other program of Argo CD runs, so that no Application is synced.
 func TestApplicationSet(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	argo, err := harness.BuildArgoCD(t.Context())
 	if err != nil {
 		t.Fatal(err)

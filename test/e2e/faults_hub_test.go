@@ -19,7 +19,7 @@ import (
 // TestRolloutWithoutHub stops the hub's API server in the middle of a rollout to one cluster at a time. The rollout continues with
 // the next cluster, and no cluster gets a spec that its wave did not reach.
 func TestRolloutWithoutHub(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)

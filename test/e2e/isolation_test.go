@@ -30,7 +30,7 @@ const (
 // them comes back during the test, so that whoever waited for one would not become ready. A further cluster is reachable and
 // unreachable in turns.
 func TestIsolation(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	if *compareIsolation == 0 {
 		newManyClusters(t).installAll(t, true)
 		return

@@ -24,7 +24,7 @@ import (
 )
 
 // Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
-// the stories of rare faults, `make test-real` the stories on a node that runs pods, and `make soak` the soak test alone.
+// the stories of rare faults, of many clusters and of other projects, `make test-real` the stories on a node that runs pods, and `make soak` the soak test alone.
 const (
 	mainStories    = "main"
 	restStories    = "rest"
@@ -49,8 +49,8 @@ var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
 // longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
 func longStories() []string {
 	return []string{
-		"TestModes", "TestManagerKilled", "TestGuard", "TestFaultyRequests", "TestReference", "TestSharedFleet", "TestApplicationSet",
-		"TestLocalInstalls", "TestHostileCluster", "TestRolloutWithoutHub",
+		"TestGuard", "TestModes", "TestRollout", "TestReference", "TestSharedFleet", "TestHostileCluster", "TestScores", "TestManagerKilled",
+		"TestRenderings", "TestLocalInstalls", "TestFaultyRequests",
 	}
 }
 
@@ -134,7 +134,8 @@ func startRestStory(t *testing.T) {
 	startStory(t, restStories)
 }
 
-// startNightlyStory starts a test of a rare fault, which only `make test-nightly` runs, and lets it run while others do.
+// startNightlyStory starts a test of a rare fault, of many clusters or of another project, which only `make test-nightly` runs, and lets it
+// run while others do.
 func startNightlyStory(t *testing.T) {
 	t.Helper()
 	startStory(t, nightlyStories)

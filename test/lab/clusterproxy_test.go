@@ -19,7 +19,7 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab/process"
 )
 
-// clusterProxyEnv has TestClusterProxy run: only `make test-rest` builds the programs of cluster-proxy.
+// clusterProxyEnv makes TestClusterProxy run: `make test-nightly` builds the programs of cluster-proxy first.
 const clusterProxyEnv = "LAB_TEST_CLUSTER_PROXY"
 
 // TestClusterProxy holds that two managed clusters answer through the tunnel of cluster-proxy, each for itself, and that all programs

@@ -36,7 +36,7 @@ const marker = "7777s"
 func TestRollout(t *testing.T) {
 	startRestStory(t)
 	// Without a lease that a killed manager would keep for a while.
-	f := ownFleet(t, lab.Options{ManagedClusters: 6, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second})
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
@@ -46,7 +46,7 @@ func TestRollout(t *testing.T) {
 
 	before := m.specHash(t)
 	eventually(t, "all clusters have completed the first spec", 3*time.Minute, m.checkCompleted(before, len(f.Managed)))
-	all := int32(len(f.Managed)) //nolint:gosec // six
+	all := int32(len(f.Managed)) //nolint:gosec // four
 	m.countsClusters(t, "the configuration counts every cluster as ready", metav1.ConditionTrue, func(s fleetv1alpha1.RolloutStatus) bool {
 		return s.Total == all && s.Ready == all && len(s.Versions) == 1
 	})

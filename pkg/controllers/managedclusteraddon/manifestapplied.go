@@ -71,7 +71,7 @@ func (s *scope) awaitedReport(in addon.DeliveryInput, decision addon.DeliveryDec
 	case decision.Message != "":
 		return decision.Message
 	case !isDelivered || !manifestwork.MatchBundle(s.payloads, in.Bundle, s.foundation):
-		return "waiting for the ManifestWork of the payload to be written"
+		return manifestwork.AwaitedPayload(s.payloads, in.Bundle, s.foundation)
 	}
 	for _, p := range s.payloads {
 		if applied, why := manifestwork.Applied(p); !applied {

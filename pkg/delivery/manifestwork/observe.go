@@ -59,7 +59,7 @@ func waitingFor(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*w
 		return fmt.Sprintf("waiting for ManifestWork %q, which carries the CRDs: %s", name, why)
 	}
 	if !MatchBundle(payloads, b, foundation) {
-		return "waiting for the ManifestWork of the payload to be written"
+		return AwaitedPayload(payloads, b, foundation)
 	}
 	for _, p := range payloads {
 		// Conditions of the latest generation: the agent observes after applying, so that Available comes last.

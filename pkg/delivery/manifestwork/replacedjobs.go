@@ -6,9 +6,9 @@ import (
 	"bytes"
 	"slices"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -16,19 +16,30 @@ import (
 )
 
 // OCM's work agent creates a Job and never changes the Job, because a cluster refuses most changes of a Job. A Job that cannot finish, such
-// as a Job whose image no registry has, would stay after the user has corrected the cause. Therefore the manager first writes a payload
-// without the Job, for which the agent deletes the Job, and then the payload with the changed Job.
+// as a Job whose image no registry has, would stay after the user has corrected the cause. Therefore the Job leaves the present payload, the
+// agent deletes the Job before the agent reports that the payload is applied, and then the manager writes the payload with the changed Job.
+// The agent deletes only objects that the agent has recorded: after it has applied a payload, all of whose kinds the cluster serves.
 
-// listReplacedJobs returns the Jobs of the bundle that the next payload lacks: the cluster has the Job in another form, and the Job has not
-// finished; or the present payload lacks the Job for that reason, and the agent has not applied the payload.
-func listReplacedJobs(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) []objectKey {
+// jobReplacement is the next step of the replacement of Jobs that the cluster may have in another form than the bundle.
+type jobReplacement struct {
+	// staying are Jobs that the agent may not have recorded: the payload keeps these Jobs until the agent has applied the payload.
+	staying []objectKey
+	// leaving are Jobs that the payload loses.
+	leaving []objectKey
+	// left are Jobs that the payload has lost before the agent has applied the payload.
+	left []objectKey
+}
+
+// isOver reports whether no Job has to be replaced.
+func (r *jobReplacement) isOver() bool { return len(r.staying)+len(r.leaving)+len(r.left) == 0 }
+
+// planJobReplacement returns the next step for the Jobs of the bundle.
+func planJobReplacement(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) jobReplacement {
+	var out jobReplacement
 	if len(payloads) == 0 {
-		return nil
+		return out
 	}
-	awaitsApply := findMark(b.Component, payloads) == nil && slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool {
-		return !observedBy(p, workv1.WorkApplied)
-	})
-	var out []objectKey
+	isIntermediate := findMark(b.Component, payloads) == nil
 	for o := range payloadObjects(b, foundation) {
 		if o.Class != render.OncePerVersion {
 			continue
@@ -36,11 +47,51 @@ func listReplacedJobs(payloads []*workv1.ManifestWork, b *render.Bundle, foundat
 		key := keyOf(o.Unstructured)
 		payload, present := findManifestOf(payloads, key)
 		switch {
-		case present == nil && awaitsApply, present != nil && !isCanonically(present, o.JSON) && mayRun(payload, key):
-			out = append(out, key)
+		case payload == nil:
+			if slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool {
+				return !observedBy(p, workv1.WorkApplied) && (isIntermediate || findJobReport(p, key) != nil)
+			}) {
+				out.left = append(out.left, key)
+			}
+		case isCanonically(present, o.JSON) || hasFinishedJob(payload, key):
+		case !observedBy(payload, workv1.WorkApplied) || len(listUnservedKinds(payloads)) > 0:
+			out.staying = append(out.staying, key)
+		default:
+			out.leaving = append(out.leaving, key)
 		}
 	}
 	return out
+}
+
+// intermediatePayload returns the objects of the present payloads, without the Jobs that leave, and without the mark of the bundle. With Jobs
+// that stay, the payload has no object of an unserved kind.
+func (r *jobReplacement) intermediatePayload(payloads []*workv1.ManifestWork, b *render.Bundle) ([]runtime.Object, error) {
+	var unserved []schema.GroupKind
+	if len(r.staying) > 0 {
+		if unserved = listUnservedKinds(payloads); len(unserved) == 0 {
+			return deliveredObjects(payloads)
+		}
+	}
+	objects, err := deliveredObjects(payloads)
+	return slices.DeleteFunc(objects, func(o runtime.Object) bool {
+		u, ok := o.(*unstructured.Unstructured)
+		return ok && (isBundleMark(b.Component, u) || slices.Contains(r.leaving, keyOf(u)) || isOfKind(u, unserved))
+	}), err
+}
+
+// deliveredObjects returns the objects of the payloads.
+func deliveredObjects(payloads []*workv1.ManifestWork) ([]runtime.Object, error) {
+	var out []runtime.Object
+	for _, p := range payloads {
+		objects, err := manifestsOf(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			out = append(out, o)
+		}
+	}
+	return out, nil
 }
 
 // findManifestOf returns the manifest of the object, and the payload that has the manifest; nil if no payload has the object.
@@ -63,15 +114,20 @@ func isCanonically(raw, text []byte) bool {
 	return ok
 }
 
-// mayRun reports whether the cluster may have the Job without its end. Without a report of the agent the cluster may have the Job.
-func mayRun(payload *workv1.ManifestWork, job objectKey) bool {
-	return !slices.ContainsFunc(payload.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
-		isReport := m.ResourceMeta.Kind == job.kind.Kind && m.ResourceMeta.Namespace == job.namespace && m.ResourceMeta.Name == job.name
-		return isReport && (hasFinished(m) || isMissing(m) || apimeta.IsStatusConditionFalse(m.Conditions, workv1.ManifestApplied))
-	})
+// hasFinishedJob reports whether the agent has reported the end of the Job.
+func hasFinishedJob(payload *workv1.ManifestWork, job objectKey) bool {
+	report := findJobReport(payload, job)
+	return report != nil && hasFinished(*report)
 }
 
-func isOneOf(o runtime.Object, keys []objectKey) bool {
-	u, ok := o.(*unstructured.Unstructured)
-	return ok && slices.Contains(keys, keyOf(u))
+// findJobReport returns the report of the agent on the Job, or nil.
+func findJobReport(payload *workv1.ManifestWork, job objectKey) *workv1.ManifestCondition {
+	manifests := payload.Status.ResourceStatus.Manifests
+	i := slices.IndexFunc(manifests, func(m workv1.ManifestCondition) bool {
+		return m.ResourceMeta.Kind == job.kind.Kind && m.ResourceMeta.Namespace == job.namespace && m.ResourceMeta.Name == job.name
+	})
+	if i < 0 {
+		return nil
+	}
+	return &manifests[i]
 }

@@ -3,6 +3,7 @@
 package manifestwork
 
 import (
+	"fmt"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -19,37 +20,47 @@ import (
 // objects of the work. An object that leaves such a work before the agent has recorded the object stays on the cluster until the
 // work is deleted. Therefore the objects leave in a second write, after a payload without unserved kinds.
 
-// NextPayload returns the objects of the next write of the payload: those of Payload, or those of an intermediate payload. While the present
-// payloads have objects of unserved kinds and other objects that the bundle lacks, an intermediate payload has the objects of both that the
-// cluster serves. While the cluster has an unfinished Job that has to change, an intermediate payload lacks the Job. Callers must not change
-// the objects.
+// NextPayload returns the objects of the next write of the payload: those of Payload, or those of an intermediate payload. While the cluster
+// may have an unfinished Job that has to change, NextPayload returns the present payload without the Job. While the present payloads have
+// objects of unserved kinds and other objects that the bundle lacks, NextPayload returns the objects of both that the cluster serves. Callers
+// must not change the objects.
 func NextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) ([]runtime.Object, error) {
-	desired := Payload(b, foundation)
-	replacedJobs, unserved := listReplacedJobs(payloads, b, foundation), listUnservedKinds(payloads)
-	var leaving []runtime.Object
-	if len(unserved) > 0 {
-		var err error
-		if leaving, err = listLeaving(payloads, b, foundation, unserved); err != nil {
-			return nil, err
-		}
+	if jobs := planJobReplacement(payloads, b, foundation); !jobs.isOver() {
+		return jobs.intermediatePayload(payloads, b)
 	}
-	if len(leaving) == 0 && len(replacedJobs) == 0 {
+	desired := Payload(b, foundation)
+	unserved := listUnservedKinds(payloads)
+	if len(unserved) == 0 {
 		return desired, nil
 	}
+	leaving, err := listLeaving(payloads, b, foundation, unserved)
+	if err != nil || len(leaving) == 0 {
+		return desired, err
+	}
 	// The payload is of no bundle, and has no bundle's mark.
-	out := slices.DeleteFunc(desired[:len(desired)-1], func(o runtime.Object) bool {
-		return len(leaving) > 0 && isOfKind(o, unserved) || isOneOf(o, replacedJobs)
-	})
+	out := slices.DeleteFunc(desired[:len(desired)-1], func(o runtime.Object) bool { return isOfKind(o, unserved) })
 	return append(out, leaving...), nil
 }
 
 // MatchNextPayload reports whether the payloads together are exactly the objects of NextPayload, so that no write is necessary before the agent
 // reports.
 func MatchNextPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	if MatchBundle(payloads, b, foundation) {
-		return true
+	return MatchBundle(payloads, b, foundation) || matchIntermediatePayload(payloads, b, foundation)
+}
+
+// AwaitedPayload names the next event while the payloads are not the payload of the bundle.
+func AwaitedPayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) string {
+	if i := slices.IndexFunc(payloads, func(p *workv1.ManifestWork) bool { return !observedBy(p, workv1.WorkApplied) }); i >= 0 &&
+		matchIntermediatePayload(payloads, b, foundation) {
+		return fmt.Sprintf("waiting for the work agent to apply ManifestWork %q before the manifests change", payloads[i].Name)
 	}
-	if len(listUnservedKinds(payloads)) == 0 && len(listReplacedJobs(payloads, b, foundation)) == 0 {
+	return "waiting for the ManifestWork of the payload to be written"
+}
+
+// matchIntermediatePayload reports whether the payloads together are the objects of NextPayload, which are not those of Payload.
+func matchIntermediatePayload(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+	jobs := planJobReplacement(payloads, b, foundation)
+	if len(listUnservedKinds(payloads)) == 0 && jobs.isOver() {
 		return false
 	}
 	objects, err := NextPayload(payloads, b, foundation)

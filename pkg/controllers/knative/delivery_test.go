@@ -4,8 +4,10 @@ package knative
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -97,7 +99,7 @@ func TestFinalizers(t *testing.T) {
 func TestDirectPassesAreBounded(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
 	for range maxDirectPasses {
-		if !w.d.beginPass() {
+		if _, begun := w.d.beginPass(types.NamespacedName{}); !begun {
 			t.Fatal("a pass is refused too early")
 		}
 	}
@@ -108,8 +110,22 @@ func TestDirectPassesAreBounded(t *testing.T) {
 	if _, err := w.reconcile(); len(w.written()) == 0 {
 		t.Errorf("nothing is installed when a pass has ended: %v", err)
 	}
-	if w.d.passes != maxDirectPasses-1 {
-		t.Errorf("%d passes are running", w.d.passes)
+	if w.d.passes != maxDirectPasses-1 || len(w.d.waitingForPass) > 0 {
+		t.Errorf("%d passes are running, and %v wait", w.d.passes, w.d.waitingForPass)
+	}
+}
+
+// TestPassRetryGrows holds that many waiting resources do not try every second.
+func TestPassRetryGrows(t *testing.T) {
+	d := &Direct{Clusters: &Local{}, passes: maxDirectPasses}
+	for i, want := range map[int]time.Duration{1: passRetry, 60: 2 * passRetry, 10_000: longestPassRetry} {
+		d.waitingForPass = map[types.NamespacedName]struct{}{}
+		for n := range i - 1 {
+			d.waitingForPass[types.NamespacedName{Name: fmt.Sprint(n)}] = struct{}{}
+		}
+		if retry, begun := d.beginPass(types.NamespacedName{Name: "last"}); begun || retry != want {
+			t.Errorf("resource %d tries again after %s, want %s", i, retry, want)
+		}
 	}
 }
 

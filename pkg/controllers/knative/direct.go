@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -43,6 +44,8 @@ type Direct struct {
 	installations map[types.NamespacedName]*installation
 	// passes is the number of passes that are using a cluster now.
 	passes int
+	// waitingForPass has the resources that found maxDirectPasses passes running, until their next passes begin.
+	waitingForPass map[types.NamespacedName]struct{}
 }
 
 // ConfigBundles renders the bundles of resources.
@@ -64,8 +67,10 @@ const (
 	// maxDirectPasses is the number of passes that may use clusters at a time. A cluster that is slow holds a worker for
 	// passTimeout; the other workers of the controller stay free for resources of work agents.
 	maxDirectPasses = 50
-	// passRetry is the time until the next pass of a resource that found maxDirectPasses passes running.
-	passRetry = time.Second
+	// passRetry is the time until the next pass of a resource that found maxDirectPasses passes running, for each maxDirectPasses resources
+	// that wait, up to longestPassRetry. The retries of all waiting resources together stay more frequent than the ends of passes.
+	passRetry        = time.Second
+	longestPassRetry = 10 * time.Second
 	// passTimeout bounds a pass over a cluster.
 	passTimeout = 2 * time.Minute
 	// refusalRetry is the time until the next pass after a cluster refused requests, or has the component for another owner: the end of
@@ -100,8 +105,8 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
 		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
 	}
-	if !d.beginPass() {
-		return Outcome{RequeueAfter: passRetry}, nil
+	if retry, begun := d.beginPass(client.ObjectKeyFromObject(config)); !begun {
+		return Outcome{RequeueAfter: retry}, nil
 	}
 	defer d.endPass()
 	p := &directPass{Direct: d, resource: resource, cluster: t, installation: i, observed: &status.Installation{
@@ -114,20 +119,27 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 func (d *Direct) Forget(name types.NamespacedName) {
 	d.mu.Lock()
 	delete(d.installations, name)
+	delete(d.waitingForPass, name)
 	d.mu.Unlock()
 	d.Renderings.forgetReport(name)
 	d.Clusters.Forget(d.Component, name)
 }
 
-// beginPass reports whether a pass may use a cluster now. The caller ends a pass that may with endPass.
-func (d *Direct) beginPass() bool {
+// beginPass reports whether a pass over the cluster of the resource may begin now, and otherwise the time until the next attempt. The caller
+// ends a pass that has begun with endPass.
+func (d *Direct) beginPass(resource types.NamespacedName) (retry time.Duration, begun bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.passes == maxDirectPasses {
-		return false
+		if d.waitingForPass == nil {
+			d.waitingForPass = map[types.NamespacedName]struct{}{}
+		}
+		d.waitingForPass[resource] = struct{}{}
+		return min(passRetry*time.Duration(1+len(d.waitingForPass)/maxDirectPasses), longestPassRetry), false
 	}
+	delete(d.waitingForPass, resource)
 	d.passes++
-	return true
+	return 0, true
 }
 
 func (d *Direct) endPass() {

@@ -122,11 +122,6 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
-	if installed.Delivered == "" {
-		if err := p.cluster.confirmMissing(ctx); err != nil {
-			return 0, err
-		}
-	}
 	place := addon.Place{Namespace: namespace, Installed: installed, Values: p.cluster.Values}
 	in.Bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(config), place)
 	if render.IsPending(err) {
@@ -138,6 +133,11 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	}
 	if err != nil {
 		return 0, err
+	}
+	if installed.Delivered == "" {
+		if err := p.cluster.confirmMissing(ctx); err != nil {
+			return 0, err
+		}
 	}
 	if revision.PausedByResource(p.Component, config) == "" {
 		p.report.Rendering = in.Bundle.RenderingName()

@@ -49,8 +49,8 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
 		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
 	}
-	if !d.beginPass() {
-		return Outcome{RequeueAfter: passRetry}, nil
+	if retry, begun := d.beginPass(client.ObjectKeyFromObject(config)); !begun {
+		return Outcome{RequeueAfter: retry}, nil
 	}
 	defer d.endPass()
 	return d.removeInstallation(ctx, resource, t, i)

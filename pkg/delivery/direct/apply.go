@@ -37,11 +37,13 @@ var ErrPassTimeout = errors.New("the pass over the cluster takes too long")
 // executePlan applies and prunes as planned and returns the anchor that records the results. executePlan records the items
 // before the first change and after the last change: a later pass detects the changes in between on the cluster.
 func (i *Installation) executePlan(ctx context.Context, a *inventory.Anchor, p *changePlan) (*inventory.Anchor, error) {
-	a, err := i.store.Write(ctx, a, p.installed, p.itemsBeforeChanges())
+	// Objects that the pass does not come to keep the record from before the changes: otherwise each pass would write two records in turn, and each
+	// write would cause the next pass.
+	inv := p.itemsBeforeChanges()
+	a, err := i.store.Write(ctx, a, p.installed, maps.Clone(inv))
 	if err != nil {
 		return nil, err
 	}
-	inv := maps.Clone(p.items)
 	// The items of unblocking webhook configurations stay recorded: a pass that ends before their stage leaves the configurations to repair.
 	applyErr := i.deleteItems(ctx, p.unblock, maps.Clone(inv))
 	if applyErr == nil {

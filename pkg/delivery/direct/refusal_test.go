@@ -244,3 +244,31 @@ func (s *clusterFixture) retryUntilDone(t *testing.T, b *render.Bundle) {
 	}
 	t.Error("the passes do not end")
 }
+
+// TestSkippedStagesRest holds that passes write nothing while a refused workload keeps changed webhook configurations from their stage: each write
+// of the anchor would cause the next pass.
+func TestSkippedStagesRest(t *testing.T) {
+	s := newClusterFixture(t)
+	s.settle(t, bundleOf(t))
+	b := bundleOf(t, func(b *render.Bundle) {
+		b.Payload[4] = rendered(t, inDeployments, "Deployment knative-serving/activator", map[string]any{"spec": map[string]any{"replicas": int64(2)}})
+		b.Payload[5] = rendered(t, inWebhooks, "ValidatingWebhookConfiguration config.webhook", map[string]any{
+			"webhooks": []any{map[string]any{"name": "other.webhook.serving.knative.dev"}},
+		})
+	})
+	s.disturb(refuses(errForbidden, "apply deployments/"))
+	s.pass(t, b)
+	s.asked()
+	for range 3 {
+		s.pass(t, b)
+	}
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("passes of which nothing is due write %q", asked)
+	}
+	s.disturb(nil)
+	s.clock.SetTime(s.clock.Now().Add(firstRetry))
+	s.settle(t, b)
+	if lost := s.unrecorded(t); len(lost) > 0 {
+		t.Errorf("unrecorded: %q", lost)
+	}
+}

@@ -33,6 +33,8 @@ import (
 type apiServer struct {
 	t    *testing.T
 	host string
+	// closeConnections closes the connections of all clients, and waits for the requests that the server has begun.
+	closeConnections func()
 	// before is asked before each request whether it fails; the request is as in "apply deployments/ns/name".
 	before func(request string) error
 
@@ -65,7 +67,7 @@ func newServer(t *testing.T) *apiServer {
 	s.grown = sync.NewCond(&s.mu)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	s.host = h.URL
+	s.host, s.closeConnections = h.URL, h.CloseClientConnections
 	return s
 }
 

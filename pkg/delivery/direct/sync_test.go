@@ -202,6 +202,7 @@ func (s *clusterFixture) crashAt(t *testing.T, k int, step func(context.Context,
 	for range 5 {
 		s.catchUp(t)
 		if err := step(ctx, s); ctx.Err() != nil {
+			s.closeConnections() // the server would serve an earlier request of the pass during the next steps
 			return true
 		} else if err != nil {
 			t.Fatal(err)

@@ -63,14 +63,13 @@ func planJobReplacement(payloads []*workv1.ManifestWork, b *render.Bundle, found
 	return out
 }
 
-// intermediatePayload returns the objects of the present payloads, without the Jobs that leave, and without the mark of the bundle. With Jobs
-// that stay, the payload has no object of an unserved kind.
+// intermediatePayload returns the objects of the present payloads, without the Jobs that leave, and without the mark of the bundle: with the mark,
+// the payload would count as another rendering of the changed configuration. With Jobs that stay, the payload has no object of an unserved
+// kind.
 func (r *jobReplacement) intermediatePayload(payloads []*workv1.ManifestWork, b *render.Bundle) ([]runtime.Object, error) {
 	var unserved []schema.GroupKind
 	if len(r.staying) > 0 {
-		if unserved = listUnservedKinds(payloads); len(unserved) == 0 {
-			return deliveredObjects(payloads)
-		}
+		unserved = listUnservedKinds(payloads)
 	}
 	objects, err := deliveredObjects(payloads)
 	return slices.DeleteFunc(objects, func(o runtime.Object) bool {

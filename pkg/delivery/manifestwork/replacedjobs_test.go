@@ -158,7 +158,7 @@ func TestReplacedJobs(t *testing.T) {
 			{wrong, "mark wrong"}, {apply, ""}, {right, ""}, {last, ""}, {apply, ""}, {last, "last mark"},
 		},
 		"a change before the first report": {
-			{wrong, "mark wrong"}, {right, "mark wrong"}, {apply, ""}, {right, ""}, {apply, ""}, {right, "mark right"},
+			{wrong, "mark wrong"}, {right, "wrong"}, {apply, ""}, {right, ""}, {apply, ""}, {right, "mark right"},
 		},
 		"the change returns": {{wrong, "mark wrong"}, {apply, ""}, {right, ""}, {wrong, ""}, {apply, ""}, {wrong, "mark wrong"}},
 		"an object of an unserved kind stays": {
@@ -236,6 +236,7 @@ func TestAwaitedPayload(t *testing.T) {
 	wrong, right := jobBundle(t, "wrong"), jobBundle(t, "right")
 	a := playedAgent{t: t, work: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "payload"}}}
 	a.write(wrong)
+	a.write(right)
 	payloads := []*workv1.ManifestWork{a.work}
 	if got, want := AwaitedPayload(payloads, right, installed()), `waiting for the work agent to apply ManifestWork "payload" before the manifests change`; got != want {
 		t.Errorf("got %q, want %q", got, want)

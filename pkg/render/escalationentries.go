@@ -142,21 +142,19 @@ func isExternalGateway(key string) bool {
 	return key == "external-gateways" || strings.HasPrefix(key, "gateway.")
 }
 
-// namesForeignGateway reports whether the settings of gateways for external domains name a namespace other than the install namespace and that of
-// the releases. Key gateway.NAMESPACE.NAME has the address of a Service; external-gateways is a list of objects.
+// namesForeignGateway reports whether the settings of gateways for external domains name a Service, or a Gateway of the Gateway API, of a namespace
+// other than the install namespace and that of the releases. Key gateway.NAMESPACE.NAME has the address of a Service; external-gateways is a
+// list of objects. net-istio copies certificates to the namespace of the Service: the namespace of an Istio Gateway may be any.
 func namesForeignGateway(key, value, namespace string) bool {
 	isForeign := func(found string) bool { return found != istioNamespace && found != namespace }
 	if key != "external-gateways" {
-		return isForeign(namespaceOfHost(key)) || isForeign(namespaceOfHost(value))
+		return isForeign(namespaceOfHost(value))
 	}
 	gateways, isList := decodeYAML(value).([]any)
 	return !isList || slices.ContainsFunc(gateways, func(gateway any) bool {
 		for field, setting := range fieldsOf(gateway) {
 			text, _ := setting.(string)
-			switch {
-			case strings.EqualFold(field, "namespace") && isForeign(text):
-				return true
-			case (strings.EqualFold(field, "service") || strings.EqualFold(field, "gateway")) && isForeign(namespaceOfReference(text)):
+			if (strings.EqualFold(field, "service") || strings.EqualFold(field, "gateway")) && isForeign(namespaceOfReference(text)) {
 				return true
 			}
 		}

@@ -222,7 +222,8 @@ func mergeAnnotations(recorded, desired *appsv1.ControllerRevision) map[string]s
 // updateRevision gives a revision the number, and the annotations of the resource. Kubernetes allows no change of the data.
 func (r *Recorder) updateRevision(ctx context.Context, current, desired *appsv1.ControllerRevision, number int64) error {
 	annotations := mergeAnnotations(current, desired)
-	if current.Revision != number { // the spec returns, and no cluster has run the spec since
+	// The spec returns, and no cluster has run the spec since. The record of templates stays: a KnativeFleet records each run of templates once.
+	if _, isFleet := r.Kind.(revision.Fleet); current.Revision != number && !isFleet {
 		delete(annotations, api.CompletedAnnotation)
 	}
 	if current.Revision == number && maps.Equal(current.Annotations, annotations) {

@@ -159,7 +159,25 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRollbackIsRefused holds that a request without a revision changes nothing and is reported once.
+// TestReturnOfTemplates holds that templates that return after others, which no cluster has run, stay the last good ones.
+func TestReturnOfTemplates(t *testing.T) {
+	h := keepHistory(t, newHub(t, oneByOne, threeProfiles()...))
+	h.passes(8)
+	good := revision.HashOf(&h.revisions()[0])
+	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
+	h.passes(1)
+	h.setSpec(`{"serving": {"spec": {"version": "1.22"}}}`)
+	h.passes(8)
+	for _, r := range h.revisions() {
+		if isGood := revision.HashOf(&r) == good; isGood != (r.Annotations[api.CompletedAnnotation] != "") {
+			t.Errorf("revision %d, good: %t, is completed by %q", r.Revision, isGood, r.Annotations[api.CompletedAnnotation])
+		}
+	}
+	if n := len(h.revisions()); n != 2 {
+		t.Errorf("%d revisions, want two", n)
+	}
+}
+
 // TestRecreatedFleet holds that a KnativeFleet of the same name begins a history of its own.
 func TestRecreatedFleet(t *testing.T) {
 	h := keepHistory(t, newHub(t, oneByOne, threeProfiles()...))
@@ -173,6 +191,7 @@ func TestRecreatedFleet(t *testing.T) {
 	}
 }
 
+// TestRollbackIsRefused holds that a request without a revision changes nothing and is reported once.
 func TestRollbackIsRefused(t *testing.T) {
 	h := keepHistory(t, newHub(t, allClusters, threeProfiles()...))
 	h.passes(4)

@@ -67,7 +67,7 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 		Foundation:    policy == api.DeletionPolicyDelete || policy == api.DeletionPolicyDeleteUserResources,
 		UserResources: policy == api.DeletionPolicyDeleteUserResources,
 	})
-	if isNothingInstalled(err) {
+	if isNothingInstalled(err) || err == nil && waiting == "" {
 		err = cmp.Or(t.confirmMissing(passCtx), err)
 	}
 	if isNothingInstalled(err) {

@@ -135,3 +135,18 @@ func TestOtherClusterAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestOtherClusterEndsNoRemoval holds that the end of a removal is the end on the cluster of the connection: the address may lead to another
+// cluster, which has no object, since the removal has begun.
+func TestOtherClusterEndsNoRemoval(t *testing.T) {
+	w := newDirectFixture(t, localServing(directFinalized, beingDeleted))
+	w.records()
+	w.d.Clusters = monitoredClusters{w.d.Clusters, errLost}
+	config := w.config()
+	if _, err := w.d.Remove(t.Context(), &Resource{Config: config}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.config().GetFinalizers(); len(got) != 2 {
+		t.Errorf("the finalizers are %q", got)
+	}
+}

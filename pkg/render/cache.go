@@ -59,8 +59,8 @@ type bundles struct {
 	budget time.Duration
 
 	mu             sync.Mutex
-	size, capacity int // entries, and bytes
-	cost           int
+	size, capacity int // settled entries, and their bytes
+	settled, cost  int
 	byKey          map[key]*entry
 	shares         map[string]*namespaceShare
 
@@ -160,8 +160,6 @@ func (b *bundles) claimEntry(namespace string, k key) (e *entry, mine bool) {
 	e = &entry{key: k, owner: s, done: make(chan struct{})}
 	e.at = s.used.PushFront(e)
 	b.byKey[k] = e
-	b.chargeEntry(e, entryBytes)
-	b.evictEntries()
 	return e, true
 }
 
@@ -174,6 +172,9 @@ func (b *bundles) settleEntry(e *entry, bundle *Bundle, err error) {
 	}
 	e.bundle, e.err = bundle, err
 	close(e.done)
+	b.settled++
+	e.owner.used.MoveToFront(e.at) // the caller asks again soon
+	b.chargeEntry(e, entryBytes)
 	if bundle != nil {
 		b.chargeEntry(e, bundle.unshared)
 	}
@@ -206,10 +207,10 @@ func (b *bundles) chargeEntry(e *entry, cost int) {
 	b.cost += cost
 }
 
-// evictEntries removes entries until the cache is within the bounds. An entry in rendering stays: callers wait for the
-// bundle.
+// evictEntries removes settled entries until these are within the bounds. An entry in rendering stays, because callers wait for the bundle, and
+// does not count: with a queue that is longer than the cache, each bundle would be gone before its caller asks again.
 func (b *bundles) evictEntries() {
-	for len(b.byKey) > b.size || b.cost > b.capacity {
+	for b.settled > b.size || b.cost > b.capacity {
 		victim := b.findVictim()
 		if victim == nil {
 			return
@@ -218,7 +219,9 @@ func (b *bundles) evictEntries() {
 	}
 }
 
+// removeEntry removes a settled entry.
 func (b *bundles) removeEntry(e *entry) {
+	b.settled--
 	b.chargeEntry(e, -e.cost)
 	e.owner.used.Remove(e.at)
 	delete(b.byKey, e.key)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -252,5 +253,24 @@ func TestErrorsOfTheMachine(t *testing.T) {
 				t.Errorf("%d entries cost %d bytes", kept, b.cost)
 			}
 		})
+	}
+}
+
+// TestLongQueueKeepsBundles holds that a cache that is smaller than the queue keeps the bundle that was rendered last, until its caller asks again.
+func TestLongQueueKeepsBundles(t *testing.T) {
+	b := newBundles(4)
+	var entries []*entry
+	for i := range 10 {
+		e, _ := b.claimEntry("fleet", key{version: strconv.Itoa(i)})
+		entries = append(entries, e)
+	}
+	for _, e := range entries {
+		b.settleEntry(e, &Bundle{}, nil)
+		if again, isNew := b.claimEntry("fleet", e.key); isNew || again != e {
+			t.Errorf("bundle %s has to be rendered again", e.key.version)
+		}
+	}
+	if kept := b.readStats().Bundles; kept != 4 {
+		t.Errorf("the cache keeps %d bundles, want 4", kept)
 	}
 }

@@ -41,7 +41,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub, requests *Re
 		newSource(h.ClusterProfiles(), m.requestsForCluster), // a ClusterProfile has the name of its cluster
 		h.ClusterProfiles().NewErrorSource(m.requestsForAll),
 		newSource(h.ManagedClusterSetBindings(), m.requestsForBinding),
-		newSource(h.ManagedClusterSets(), m.requestsForAll),
+		newSource(h.ManagedClusterSets(), m.requestsForAll, generationChanged), // the status counts the clusters of the set
 		newSource(h.ControllerRevisions(), m.requestsForRevision, created),
 		newSource(h.AddOnDeploymentConfigs(), m.requestsForDeployment, generationChanged),
 	)

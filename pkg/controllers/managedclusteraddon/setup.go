@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 		WatchesRawSource(watchInformer(h.ClusterProfiles().Informer(), requestsOfCluster)). // a profile has the name of its cluster
 		WatchesRawSource(h.ClusterProfiles().NewErrorSource(r.requestsWithReference)).
 		WatchesRawSource(watchInformer(h.ManagedClusterSetBindings().Informer(), r.requestsWithReference)).
-		WatchesRawSource(watchInformer(h.ManagedClusterSets().Informer(), r.requestsWithReference)).
+		WatchesRawSource(watchInformer(h.ManagedClusterSets().Informer(), r.requestsWithReference, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(watchInformer(h.KnativeOperator().Informer(), r.requestsWithReference)).
 		WatchesRawSource(watchInformer(revisions, r.requestsOfRevision, creationPredicate())). // an add-on may wait for a revision
 		WatchesRawSource(watchInformer(revisions, requestOfHandover)).

@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,8 +35,8 @@ import (
 type apiServer struct {
 	t    *testing.T
 	host string
-	// closeConnections closes the connections of all clients, and waits for the requests that the server has begun.
-	closeConnections func()
+	// awaitsWrites makes a client that is cancelled wait for the answers to the writes that the client has begun.
+	awaitsWrites atomic.Bool
 	// before is asked before each request whether it fails; the request is as in "apply deployments/ns/name".
 	before func(request string) error
 
@@ -67,7 +69,7 @@ func newServer(t *testing.T) *apiServer {
 	s.grown = sync.NewCond(&s.mu)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	s.host, s.closeConnections = h.URL, h.CloseClientConnections
+	s.host = h.URL
 	return s
 }
 
@@ -87,12 +89,23 @@ func (s *apiServer) connectWith(options clustercache.Options) (c *clustercache.C
 		default:
 		}
 	}
-	c, err := clustercache.Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{}, options)
+	c, err := clustercache.Connect(&rest.Config{Host: s.host, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: s}, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(c.Close)
 	return c, events
+}
+
+// RoundTrip implements http.RoundTripper for the clients of the server.
+func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.awaitsWrites.Load() && r.Method != http.MethodGet {
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // disturb sets what is asked before each request; nil ends that.

@@ -198,11 +198,14 @@ func (s *clusterFixture) crashAt(t *testing.T, k int, step func(context.Context,
 		cancel()
 		return fmt.Errorf("request %d: %w", n, errCrash)
 	})
-	defer func() { s.disturb(nil) }()
+	s.awaitsWrites.Store(true) // a write that the server has begun would otherwise happen during the next steps
+	defer func() {
+		s.awaitsWrites.Store(false)
+		s.disturb(nil)
+	}()
 	for range 5 {
 		s.catchUp(t)
 		if err := step(ctx, s); ctx.Err() != nil {
-			s.closeConnections() // the server would serve an earlier request of the pass during the next steps
 			return true
 		} else if err != nil {
 			t.Fatal(err)

@@ -11,16 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // historyLimit is the number of revisions of a resource that are kept without a reference from OCM.
 const historyLimit = 10
 
-// pruneRevisions deletes the revisions beyond historyLimit to which OCM does not refer.
+// childHistoryLimit is historyLimit for a resource of a KnativeFleet: the KnativeFleet has the history for rollbacks, and each of thousands of
+// resources has revisions of its own.
+const childHistoryLimit = 3
+
+// limitHistory returns the number of revisions of the resource that are kept without a reference from OCM.
+func limitHistory(config *unstructured.Unstructured) int {
+	if owner := metav1.GetControllerOf(config); owner != nil && owner.Kind == fleetv1alpha1.Kind {
+		return childHistoryLimit
+	}
+	return historyLimit
+}
+
+// pruneRevisions deletes the revisions beyond the limit to which OCM does not refer.
 func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
 	history, err := revision.History(r.Revisions, r.Kind, client.ObjectKeyFromObject(config))
-	if err != nil || len(history) <= historyLimit {
+	limit := limitHistory(config)
+	if err != nil || len(history) <= limit {
 		return err
 	}
 	current, err := revision.Hash(config)
@@ -31,7 +45,7 @@ func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unst
 	if err != nil {
 		return err
 	}
-	for _, old := range history[historyLimit:] {
+	for _, old := range history[limit:] {
 		hash := revision.HashOf(old)
 		if hash == current || referred.Desired[hash] || referred.Named[hash] || referred.Good[hash] || old.DeletionTimestamp != nil {
 			continue

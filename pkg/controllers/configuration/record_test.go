@@ -28,6 +28,7 @@ import (
 	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -349,6 +350,19 @@ func TestPrune(t *testing.T) {
 	h.settle()
 	want = slices.Insert(want[:9:9], 0, "16 v00  u1")
 	h.want("One that is the newest again stays; one that nobody refers to any more goes.", want...)
+}
+
+// TestLimitHistory holds that resources of a KnativeFleet, of which there may be thousands, keep fewer revisions.
+func TestLimitHistory(t *testing.T) {
+	h := newRecordHub(t)
+	config := h.config("v00", nil)
+	if got := limitHistory(config); got != historyLimit {
+		t.Errorf("the limit is %d, want %d", got, historyLimit)
+	}
+	config.SetOwnerReferences([]metav1.OwnerReference{{Kind: fleetv1alpha1.Kind, Name: "web", UID: "1", Controller: new(true)}})
+	if got := limitHistory(config); got != childHistoryLimit {
+		t.Errorf("the limit of a resource of a KnativeFleet is %d, want %d", got, childHistoryLimit)
+	}
 }
 
 // refer makes OCM refer to specs for a cluster.

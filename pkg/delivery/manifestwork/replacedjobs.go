@@ -71,15 +71,15 @@ func (r *jobReplacement) intermediatePayload(payloads []*workv1.ManifestWork, b 
 	if len(r.staying) > 0 {
 		unserved = listUnservedKinds(payloads)
 	}
-	objects, err := deliveredObjects(payloads)
+	objects, err := objectsOf(payloads)
 	return slices.DeleteFunc(objects, func(o runtime.Object) bool {
 		u, ok := o.(*unstructured.Unstructured)
 		return ok && (isBundleMark(b.Component, u) || slices.Contains(r.leaving, keyOf(u)) || isOfKind(u, unserved))
 	}), err
 }
 
-// deliveredObjects returns the objects of the payloads.
-func deliveredObjects(payloads []*workv1.ManifestWork) ([]runtime.Object, error) {
+// objectsOf returns the objects of the payloads.
+func objectsOf(payloads []*workv1.ManifestWork) ([]runtime.Object, error) {
 	var out []runtime.Object
 	for _, p := range payloads {
 		objects, err := manifestsOf(p)

@@ -94,21 +94,16 @@ func listLeaving(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *
 		staying[keyOf(o.Unstructured)] = struct{}{}
 	}
 	removedJobs := FinishedJobs(foundation)
-	var out []runtime.Object
-	for _, p := range payloads {
-		objects, err := manifestsOf(p)
-		if err != nil {
-			return nil, err
+	objects, err := objectsOf(payloads)
+	return slices.DeleteFunc(objects, func(object runtime.Object) bool {
+		o, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return true
 		}
-		for _, o := range objects {
-			_, stays := staying[keyOf(o)]
-			isRemovedJob := o.GetKind() == "Job" && slices.Contains(removedJobs, jobName(o.GetNamespace(), o.GetName()))
-			if !stays && !isRemovedJob && !isOfKind(o, unserved) && !isBundleMark(b.Component, o) {
-				out = append(out, o)
-			}
-		}
-	}
-	return out, nil
+		_, stays := staying[keyOf(o)]
+		isRemovedJob := o.GetKind() == "Job" && slices.Contains(removedJobs, jobName(o.GetNamespace(), o.GetName()))
+		return stays || isRemovedJob || isOfKind(o, unserved) || isBundleMark(b.Component, o)
+	}), err
 }
 
 // objectKey identifies an object on a cluster.

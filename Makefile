@@ -152,7 +152,7 @@ REST_PROGRAMS := cluster-proxy cluster-proxy-accounts
 NIGHTLY_PROGRAMS := $(REST_PROGRAMS) argocd
 
 .PHONY: test
-test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 10 minutes on two cores.
+test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 17 minutes on two cores.
 
 .PHONY: test-all
 test-all: ## Run make test and everything else: the other end-to-end tests, the demo, stories on real nodes, and fuzzing.

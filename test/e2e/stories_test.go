@@ -24,7 +24,8 @@ import (
 )
 
 // Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
-// the stories of rare faults, of many clusters and of other projects, `make test-real` the stories on a node that runs pods, and `make soak` the soak test alone.
+// the stories of rare faults, of many clusters and of other projects, `make test-real` the stories on a node that runs pods, and `make soak` the
+// soak test alone.
 const (
 	mainStories    = "main"
 	restStories    = "rest"

@@ -53,7 +53,7 @@ type Lab struct {
 	bg     sync.WaitGroup
 }
 
-// New builds what is missing and starts a lab. On error everything that was started has ended.
+// New builds missing programs and starts a lab. After an error no program of the lab runs.
 func New(ctx context.Context, opts Options) (*Lab, error) {
 	if opts.Log == nil {
 		opts.Log = io.Discard

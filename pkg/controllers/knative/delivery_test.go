@@ -117,7 +117,7 @@ func TestDirectPassesAreBounded(t *testing.T) {
 
 // TestPassRetryGrows holds that many waiting resources do not try every second.
 func TestPassRetryGrows(t *testing.T) {
-	d := &Direct{Clusters: &Local{}, passes: maxDirectPasses}
+	d := &Direct{passes: maxDirectPasses}
 	for i, want := range map[int]time.Duration{1: passRetry, 60: 2 * passRetry, 10_000: longestPassRetry} {
 		d.waitingForPass = map[types.NamespacedName]struct{}{}
 		for n := range i - 1 {

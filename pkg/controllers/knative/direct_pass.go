@@ -179,7 +179,7 @@ func (p *directPass) syncBundle(ctx context.Context, bundle *render.Bundle, hash
 // what the anchor records, and repairs nothing.
 func (p *directPass) keepInstallation(ctx context.Context, place addon.Place) (retry time.Duration, err error) {
 	if place.Installed.Delivered == "" {
-		return 0, nil // nothing is installed
+		return 0, nil // the cluster has no installation to keep
 	}
 	bundle, err := p.renderDelivered(ctx, place)
 	if err != nil {

@@ -43,12 +43,11 @@ type playedAgent struct {
 	work *workv1.ManifestWork
 	// job is the image of the Job of the cluster; empty without a Job.
 	job string
-	// recorded reports whether the agent has recorded the Job.
+	// recorded reports whether the agent has recorded the Job, finished whether the Job of the cluster has finished.
 	recorded, finished bool
 }
 
-// write writes the next payload as addon-framework does, and returns the image of the Job in the payload, and whether the payload has the mark of
-// the bundle.
+// write writes the next payload as addon-framework does, and returns the description of the payload.
 func (a *playedAgent) write(b *render.Bundle) string {
 	a.t.Helper()
 	payloads := []*workv1.ManifestWork{a.work}
@@ -75,7 +74,7 @@ func (a *playedAgent) write(b *render.Bundle) string {
 	return a.describe(b)
 }
 
-// describe returns the image of the Job, other objects than those of the bundle of the tests, and the mark of the bundle.
+// describe returns, sorted, the image of the Job, the kinds of objects that the bundle of the test lacks, and "mark" for the mark of the bundle.
 func (a *playedAgent) describe(b *render.Bundle) string {
 	var out []string
 	for _, u := range a.objects() {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Group holds the programs of one lab; their logs lie in one directory.
+// Group holds the programs of a lab. One directory has the logs of all programs.
 type Group struct {
 	logs  string
 	forks chan func()

@@ -49,12 +49,13 @@ type Spec struct {
 	Namespaces uintptr
 }
 
-// Process is one program that can be started again after it was stopped.
+// Process is a program that Start can run again after Stop.
 type Process struct {
 	spec    Spec
 	logFile string
 	fork    func(func() error) error
-	spent   func(program string, cpu time.Duration)
+	// spent receives the processor time of each run that has ended.
+	spent func(program string, cpu time.Duration)
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd
@@ -122,7 +123,7 @@ func (p *Process) wait(cmd *exec.Cmd, done chan struct{}) {
 	close(done)
 }
 
-// Stop ends the program, also a paused one, and waits until it is gone. Stopping one that does not run is no error.
+// Stop ends the program, also a paused program, and waits for the end. A program that does not run is no error.
 func (p *Process) Stop() error {
 	return p.end(syscall.SIGTERM)
 }
@@ -161,7 +162,7 @@ func (p *Process) end(sig syscall.Signal) error {
 	return nil
 }
 
-// Pause stops the program with SIGSTOP: its connections stay open and nothing answers.
+// Pause stops the program with SIGSTOP: the connections of the program stay open, and no request gets an answer.
 func (p *Process) Pause() error { return p.toggle(Running, Paused, syscall.SIGSTOP) }
 
 // Resume continues a paused program.

@@ -13,8 +13,10 @@ import (
 const (
 	// maxPollInterval bounds the time between two lists of a place of a polled cluster, unless the configured interval is longer.
 	maxPollInterval = 5 * time.Minute
-	// pollSpread is the part of a long interval by which a list may come early, so that the lists of many clusters do not coincide.
+	// pollSpread is the part of a long interval by which lists may come early, so that the lists of many clusters do not coincide.
 	pollSpread = 0.25
+	// pollBatch is the part of the shortest interval by which a list comes early to share the connection with the other lists of the cluster.
+	pollBatch = 0.1
 	// parallelPolls is the number of lists of a cluster at a time.
 	parallelPolls = 4
 )
@@ -45,7 +47,7 @@ type polledPlace struct {
 	needsFrequentLists func() bool
 
 	// listedAt is the time of the last list, pause the time until the next attempt after a failed list, and spread a random number
-	// from 0 to 1. isFrequent is the result of needsFrequentLists after the list.
+	// from 0 to 1 that the places of one batch share. isFrequent is the result of needsFrequentLists after the list.
 	listedAt   time.Time
 	pause      time.Duration
 	spread     float64
@@ -58,7 +60,7 @@ func newPoller(interval time.Duration) *poller {
 
 // addPlace adds a place that was listed a moment ago.
 func (p *poller) addPlace(place *polledPlace) {
-	place.recordList(0)
+	place.recordList(0, rand.Float64())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -127,15 +129,19 @@ func (p *poller) takeDue(now time.Time) (due []*polledPlace, wait time.Duration,
 		p.running, p.places = false, nil
 		return nil, 0, false
 	}
+	early := time.Duration(pollBatch * float64(p.interval))
 	wait = p.intervalOf(p.places[0])
 	for _, place := range p.places {
 		left := place.listedAt.Add(p.intervalOf(place)).Sub(now)
-		if left <= 0 {
+		if left <= 0 || left <= early && place.pause == 0 {
 			due = append(due, place)
 		}
 		wait = min(wait, left)
 	}
-	return due, wait, true
+	if wait > 0 {
+		return nil, wait, true // no place is late, and no list comes early alone
+	}
+	return due, 0, true
 }
 
 // intervalOf returns the time between the last list of a place and the next. The caller holds the lock.
@@ -153,27 +159,28 @@ func (p *poller) intervalOf(place *polledPlace) time.Duration {
 
 // listPlaces lists places, and drops the places that the poller has to list no more.
 func (p *poller) listPlaces(places []*polledPlace) {
+	spread := rand.Float64()
 	for some := range slices.Chunk(places, parallelPolls) {
 		var lists sync.WaitGroup
 		for _, place := range some {
-			lists.Go(func() { p.listPlace(place) })
+			lists.Go(func() { p.listPlace(place, spread) })
 		}
 		lists.Wait()
 	}
 }
 
-func (p *poller) listPlace(place *polledPlace) {
+func (p *poller) listPlace(place *polledPlace, spread float64) {
 	pause, isPolled := place.list()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	place.recordList(pause)
+	place.recordList(pause, spread)
 	if !isPolled {
 		p.places = slices.DeleteFunc(p.places, func(other *polledPlace) bool { return other == place })
 	}
 }
 
-func (p *polledPlace) recordList(pause time.Duration) {
-	p.listedAt, p.pause, p.spread, p.isFrequent = time.Now(), pause, rand.Float64(), p.needsFrequentLists()
+func (p *polledPlace) recordList(pause time.Duration, spread float64) {
+	p.listedAt, p.pause, p.spread, p.isFrequent = time.Now(), pause, spread, p.needsFrequentLists()
 }
 
 // writeTransport calls onWrite after each request that may change the cluster.

@@ -4,6 +4,8 @@ package clustercache
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,4 +109,48 @@ func TestPollsOfJobsStayFrequent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPlacesShareBatches holds that the places of a cluster are listed at the same time, although the first lists were at different times, and
+// that a place that failed awaits its pause.
+func TestPlacesShareBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPoller(DefaultPollInterval)
+		defer p.close()
+		var mu sync.Mutex
+		times := map[string][]time.Time{}
+		add := func(name string, pause time.Duration) {
+			p.addPlace(&polledPlace{
+				list: func() (time.Duration, bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					times[name] = append(times[name], time.Now())
+					return pause, true
+				},
+				needsFrequentLists: func() bool { return false },
+			})
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			add(name, 0)
+			pass(300 * time.Millisecond)
+		}
+		pass(time.Hour)
+		mu.Lock()
+		if len(times["a"]) == 0 || !slices.EqualFunc(times["a"], times["b"], time.Time.Equal) || !slices.EqualFunc(times["a"], times["c"], time.Time.Equal) {
+			t.Errorf("the lists are at different times: %v", times)
+		}
+		mu.Unlock()
+		add("failing", maxListPause)
+		before := time.Now()
+		pass(10 * maxListPause)
+		mu.Lock()
+		defer mu.Unlock()
+		last := before
+		for _, at := range times["failing"][1:] {
+			if at.Sub(last) < maxListPause {
+				t.Errorf("a list comes %s after a failure, want %s", at.Sub(last), maxListPause)
+			}
+			last = at
+		}
+	})
 }

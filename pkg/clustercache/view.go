@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -225,9 +226,14 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 	return true
 }
 
+// notifyChanges calls onChange once for each component of the objects.
 func (v *View) notifyChanges(objects ...*Object) {
+	components := sets.New[api.Component]()
 	for _, s := range objects {
-		v.onChange(s.Component)
+		components.Insert(s.Component)
+	}
+	for component := range components {
+		v.onChange(component)
 	}
 }
 

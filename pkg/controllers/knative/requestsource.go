@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -74,35 +75,48 @@ func (s RequestSources) enqueue(id resourceID) {
 // clusterUsers records which resources use which cluster. The lock is never held during a request to a cluster.
 type clusterUsers struct {
 	mu sync.Mutex
-	// profiles are the ClusterProfiles of the clusters; the empty name is the hub.
+	// profiles are the ClusterProfiles of the clusters, by resource; the empty name is the hub.
 	profiles map[resourceID]types.NamespacedName
+	// users are the resources, by ClusterProfile.
+	users map[types.NamespacedName]sets.Set[resourceID]
 }
 
 // addUser records that the resource uses the cluster of the ClusterProfile.
 func (u *clusterUsers) addUser(id resourceID, profile types.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if former, found := u.profiles[id]; found && former != profile {
+		u.forgetUser(id, former)
+	}
 	if u.profiles == nil {
-		u.profiles = map[resourceID]types.NamespacedName{}
+		u.profiles, u.users = map[resourceID]types.NamespacedName{}, map[types.NamespacedName]sets.Set[resourceID]{}
 	}
 	u.profiles[id] = profile
+	if u.users[profile] == nil {
+		u.users[profile] = sets.Set[resourceID]{}
+	}
+	u.users[profile].Insert(id)
 }
 
 // removeUser returns the ClusterProfile that the resource used, and whether no other resource uses the ClusterProfile.
 func (u *clusterUsers) removeUser(id resourceID) (profile types.NamespacedName, last bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	profile, ok := u.profiles[id]
-	if !ok {
+	profile, found := u.profiles[id]
+	if !found {
 		return types.NamespacedName{}, false
 	}
+	u.forgetUser(id, profile)
+	return profile, len(u.users[profile]) == 0
+}
+
+// forgetUser removes the resource from the users of the ClusterProfile. The caller holds the lock.
+func (u *clusterUsers) forgetUser(id resourceID, profile types.NamespacedName) {
 	delete(u.profiles, id)
-	for _, other := range u.profiles {
-		if other == profile {
-			return profile, false
-		}
+	u.users[profile].Delete(id)
+	if len(u.users[profile]) == 0 {
+		delete(u.users, profile)
 	}
-	return profile, true
 }
 
 // usersOf returns the resources that use the cluster of the ClusterProfile. An empty component stands for all components.
@@ -110,8 +124,8 @@ func (u *clusterUsers) usersOf(profile types.NamespacedName, component api.Compo
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []resourceID
-	for id, used := range u.profiles {
-		if used == profile && (component == "" || component == id.component) {
+	for id := range u.users[profile] {
+		if component == "" || component == id.component {
 			out = append(out, id)
 		}
 	}

@@ -44,7 +44,7 @@ type ReachableCluster struct {
 	Values *values.Cluster
 	// Note names the parts of the resource that have no effect on the cluster; empty when there are none.
 	Note string
-	// NextProbe is the time until the next probe of the cluster is necessary, and Monitor probes the cluster. The hub needs no
+	// NextProbe is the time after which a pass that still runs probes the cluster, and Monitor probes the cluster. The hub needs no
 	// probes: NextProbe is 0 and Monitor is nil.
 	NextProbe time.Duration
 	Monitor   Monitor

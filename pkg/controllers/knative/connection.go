@@ -47,6 +47,25 @@ type connection struct {
 	replaced atomic.Bool
 
 	liveness liveness
+
+	probeTimer probeTimer
+}
+
+// scheduleProbe probes the cluster when the interval since the last answer has passed, again and again until a probe fails. The first pass that
+// finds the cluster again schedules the next probe.
+func (c *connection) scheduleProbe() {
+	c.probeTimer.schedule(
+		func() time.Duration { return c.liveness.nextProbeAfter(c.clock.Now(), c.probeInterval()) },
+		func() error {
+			return c.liveness.probeAgain(func() error { return c.probe(context.Background()) })
+		},
+	)
+}
+
+// close ends the watches and the probes.
+func (c *connection) close() {
+	c.probeTimer.stop()
+	c.cluster.Close()
 }
 
 // probeInterval returns the interval between two probes.

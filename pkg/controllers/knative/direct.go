@@ -18,7 +18,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
-	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/trust"
@@ -103,7 +102,7 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 	}
 	i := d.installationOf(config, t)
 	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
-		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
+		return Outcome{RequeueAfter: left}, nil
 	}
 	if retry, begun := d.beginPass(client.ObjectKeyFromObject(config)); !begun {
 		return Outcome{RequeueAfter: retry}, nil

@@ -93,7 +93,7 @@ func (p *directPass) runPass(ctx context.Context) (Outcome, error) {
 		p.Renderings.recordReport(client.ObjectKeyFromObject(config), p.report)
 	}
 	p.describeWatchProblem(cluster)
-	return Outcome{Installation: p.observed, RequeueAfter: reconciler.Soonest(retry, p.cluster.NextProbe)}, nil
+	return Outcome{Installation: p.observed, RequeueAfter: retry}, nil
 }
 
 // recordCompletion records that the cluster runs the spec of the resource, and returns the time until the next pass. The record is what a

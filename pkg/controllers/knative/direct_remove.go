@@ -19,7 +19,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/message"
-	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
@@ -41,13 +40,11 @@ func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error
 		return Outcome{}, err
 	}
 	if pausedBy := revision.PausedByResource(d.Component, config); pausedBy != "" {
-		out := describeDirectRemoval(fmt.Sprintf("nothing is removed from %s, because the resource is paused by %s; remove the annotation to continue", cluster, pausedBy))
-		out.RequeueAfter = t.NextProbe
-		return out, nil
+		return describeDirectRemoval(fmt.Sprintf("nothing is removed from %s, because the resource is paused by %s; remove the annotation to continue", cluster, pausedBy)), nil
 	}
 	i := d.installationOf(config, t)
 	if left := i.passPause.timeLeft(d.Clock.Now()); left > 0 {
-		return Outcome{RequeueAfter: reconciler.Soonest(left, t.NextProbe)}, nil
+		return Outcome{RequeueAfter: left}, nil
 	}
 	if retry, begun := d.beginPass(client.ObjectKeyFromObject(config)); !begun {
 		return Outcome{RequeueAfter: retry}, nil
@@ -77,11 +74,11 @@ func (d *Direct) removeInstallation(ctx context.Context, resource *Resource, t *
 	if unreachable, ok := t.unreachableError(passCtx, err); ok {
 		return d.describeUnreachableRemoval(config, unreachable), nil
 	}
-	retry := reconciler.Soonest(i.removalRetryAfter(waiting), t.NextProbe)
+	retry := i.removalRetryAfter(waiting)
 	switch blocked := (*clustercache.BlockedError)(nil); {
 	case err != nil && isSlow(passCtx):
 		out := describeDirectRemoval(describeSlowCluster(cluster, "removal"))
-		out.RequeueAfter = reconciler.Soonest(i.passPause.beginPause(d.Clock.Now()), t.NextProbe)
+		out.RequeueAfter = i.passPause.beginPause(d.Clock.Now())
 		return out, nil
 	case errors.As(err, &blocked):
 		waiting, retry = "the cluster refuses the removal: "+blocked.Error(), refusalRetry

@@ -12,6 +12,10 @@ import (
 // liveness caches the result of the latest probe of a cluster. Callers never block on a probe: a cluster that does not answer
 // takes its time, and the number of such clusters may exceed the number of workers.
 type liveness struct {
+	// users returns the resources that install on the cluster, and enqueue requests a pass over a resource.
+	users   func() []resourceID
+	enqueue func(resourceID)
+
 	mu      sync.Mutex
 	probing bool
 	// waiting are the resources that have not got the result of a probe. Each resource gets the result once, however late.
@@ -23,9 +27,9 @@ type liveness struct {
 }
 
 // checkAnsweredSince returns no failure when the cluster answered after the deadline. Otherwise the method starts a probe in the
-// background and reports that the result is pending; at the end of the probe, enqueue is called for each resource that waits, and the
-// next call for such a resource returns the result.
-func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe func() error, enqueue func(resourceID)) (pending bool, failure error) {
+// background and reports that the result is pending; the end of the probe enqueues each resource that waits, and the next call for such a
+// resource returns the result.
+func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe func() error) (pending bool, failure error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -36,25 +40,50 @@ func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe f
 		return false, nil
 	case !l.probing:
 		l.probing = true
-		go func() {
-			for _, waiting := range l.finishProbe(probe()) {
-				enqueue(waiting)
-			}
-		}()
+		go func() { l.finishProbe(probe()) }()
 	}
-	if l.waiting == nil {
-		l.waiting = map[resourceID]bool{}
-	}
-	l.waiting[id] = true
+	l.addWaiting(id)
 	return true, nil
 }
 
-// finishProbe records the result of a probe and returns the resources that wait for the result.
-func (l *liveness) finishProbe(failure error) (waiting []resourceID) {
+// probeAgain probes a cluster that has answered before, unless a probe is running, and returns the failure of the probe.
+func (l *liveness) probeAgain(probe func() error) (failure error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	running := l.probing
+	l.probing = true
+	l.mu.Unlock()
+	if running {
+		return nil
+	}
+	failure = probe()
+	l.finishProbe(failure)
+	return failure
+}
+
+// finishProbe records the result of a probe and enqueues the resources that wait for the result. All resources of a cluster that has stopped
+// answering get the result.
+func (l *liveness) finishProbe(failure error) {
+	users := l.users()
+	l.mu.Lock()
+	if failure != nil && l.failure == nil {
+		l.addWaiting(users...)
+	}
 	l.probing, l.failure = false, failure
-	return slices.Collect(maps.Keys(l.waiting))
+	waiting := slices.Collect(maps.Keys(l.waiting))
+	l.mu.Unlock()
+	for _, id := range waiting {
+		l.enqueue(id)
+	}
+}
+
+// addWaiting adds resources that wait for the result of a probe. The caller holds the lock.
+func (l *liveness) addWaiting(ids ...resourceID) {
+	if l.waiting == nil {
+		l.waiting = map[resourceID]bool{}
+	}
+	for _, id := range ids {
+		l.waiting[id] = true
+	}
 }
 
 // forgetResource drops a resource that no longer waits for the result of a probe.
@@ -83,4 +112,39 @@ func (l *liveness) hasAnsweredAfter(deadline time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answeredAt.After(deadline)
+}
+
+// probeTimer probes a cluster at intervals. A probe that succeeds causes no pass.
+type probeTimer struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+// schedule replaces the scheduled probe by a probe after the time that the function after returns. A probe without an error schedules the next
+// probe.
+func (t *probeTimer) schedule(after func() time.Duration, probe func() error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.timer = time.AfterFunc(after(), func() {
+		if probe() == nil {
+			t.schedule(after, probe)
+		}
+	})
+}
+
+// stop ends the probes.
+func (t *probeTimer) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
 }

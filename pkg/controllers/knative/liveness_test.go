@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ func userNamed(name string) resourceID {
 	return resourceID{api.Serving, types.NamespacedName{Namespace: "team", Name: name}}
 }
 
-// probedCluster is a liveness with a cluster that answers as it is told; it records the resources that are enqueued.
+// probedCluster is a liveness with a cluster that answers with the function of the test; it records the resources that are enqueued.
 type probedCluster struct {
 	liveness
 	answer func() error
@@ -31,12 +32,25 @@ type probedCluster struct {
 	enqueued []string
 }
 
-func (v *probedCluster) check(name string) (pending bool, failure error) {
-	return v.checkAnsweredSince(time.Now().Add(-polledProbeInterval), userNamed(name), v.answer, func(u resourceID) {
+// newProbedCluster returns a cluster on which resources install.
+func newProbedCluster(names ...string) *probedCluster {
+	v := &probedCluster{}
+	v.users = func() (out []resourceID) {
+		for _, name := range names {
+			out = append(out, userNamed(name))
+		}
+		return out
+	}
+	v.enqueue = func(u resourceID) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.enqueued = append(v.enqueued, u.name.Name)
-	})
+	}
+	return v
+}
+
+func (v *probedCluster) check(name string) (pending bool, failure error) {
+	return v.checkAnsweredSince(time.Now().Add(-polledProbeInterval), userNamed(name), v.answer)
 }
 
 // TestLiveness holds that no caller waits for a probe, that each resource gets the result of its probe, however late, and that
@@ -44,7 +58,7 @@ func (v *probedCluster) check(name string) (pending bool, failure error) {
 func TestLiveness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, probes := make(chan error), 0
-		v := &probedCluster{}
+		v := newProbedCluster()
 		v.answer = func() error {
 			probes++
 			err := <-answer
@@ -116,13 +130,14 @@ func TestLivenessOfManyDeadClusters(t *testing.T) {
 		release := make(chan struct{})
 		var dead []*probedCluster
 		for i := range 2 * workers {
-			d := &probedCluster{answer: func() error { <-release; return errDead }}
+			d := newProbedCluster()
+			d.answer = func() error { <-release; return errDead }
 			dead = append(dead, d)
 			if pending, err := d.check(strconv.Itoa(i)); !pending {
 				t.Errorf("dead cluster %d: %v", i, err)
 			}
 		}
-		good := &probedCluster{}
+		good := newProbedCluster()
 		good.answer = func() error { good.recordAnswer(time.Now()); return nil }
 		if pending, err := good.check("good"); !pending {
 			t.Errorf("the first answer is %v", err)
@@ -138,5 +153,90 @@ func TestLivenessOfManyDeadClusters(t *testing.T) {
 				t.Errorf("dead cluster %d: %v", i, err)
 			}
 		}
+	})
+}
+
+// TestFailureReachesAllUsers holds that a cluster that stops answering causes one pass over each of its resources, without another probe, that the
+// following failures cause passes only over the resources that wait, and that an answer causes none.
+func TestFailureReachesAllUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, probes := newProbedCluster("a", "b"), 0
+		answer := func(err error) func() error {
+			return func() error {
+				probes++
+				if err == nil {
+					v.recordAnswer(time.Now())
+				}
+				return err
+			}
+		}
+		expectPasses := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			slices.Sort(v.enqueued)
+			if !slices.Equal(v.enqueued, want) {
+				t.Errorf("%v are enqueued, want %v", v.enqueued, want)
+			}
+			v.enqueued = nil
+		}
+		if err := v.probeAgain(answer(nil)); err != nil {
+			t.Errorf("the probe ends with %v", err)
+		}
+		expectPasses()
+		if err := v.probeAgain(answer(errDead)); !errors.Is(err, errDead) {
+			t.Errorf("the probe ends with %v", err)
+		}
+		expectPasses("a", "b")
+		v.answer = answer(errDead)
+		for _, name := range []string{"a", "b"} {
+			if pending, err := v.check(name); pending || !errors.Is(err, errDead) {
+				t.Errorf("%s gets the result %v; pending is %t", name, err, pending)
+			}
+		}
+		if probes != 2 {
+			t.Errorf("there were %d probes, want 2", probes)
+		}
+		if pending, _ := v.check("a"); !pending {
+			t.Error("the next pass starts no probe")
+		}
+		expectPasses("a")
+	})
+}
+
+// TestProbeTimer holds that a cluster that answers is probed at the interval, and that a failure, or stop, ends the probes.
+func TestProbeTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := &probeTimer{}
+		var probes atomic.Int32
+		var isDead atomic.Bool
+		expectProbes := func(passed time.Duration, want int32) {
+			t.Helper()
+			probes.Store(0)
+			time.Sleep(passed)
+			synctest.Wait()
+			if got := probes.Load(); got != want {
+				t.Errorf("%d probes in %s, want %d", got, passed, want)
+			}
+		}
+		schedule := func() {
+			timer.schedule(func() time.Duration { return polledProbeInterval }, func() error {
+				probes.Add(1)
+				if isDead.Load() {
+					return errDead
+				}
+				return nil
+			})
+		}
+		schedule()
+		schedule() // replaces the first
+		expectProbes(time.Minute, 6)
+		isDead.Store(true)
+		expectProbes(time.Minute, 1)
+		isDead.Store(false)
+		schedule()
+		expectProbes(time.Minute, 6)
+		timer.stop()
+		schedule()
+		expectProbes(time.Minute, 0)
 	})
 }

@@ -98,7 +98,7 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 	}
 	monitor := connectionMonitor{connection: c, clusterValues: clusterValues}
 	probeCtx := context.WithoutCancel(ctx) // a probe continues after the end of the pass
-	pending, err := c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) }, r.Requests.enqueue)
+	pending, err := c.liveness.checkAnsweredSince(c.answerDeadline(), resourceIDOf(config), func() error { return c.probe(probeCtx) })
 	if pending {
 		return nil, nil
 	}
@@ -108,6 +108,7 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 		}
 		return nil, err
 	}
+	c.scheduleProbe()
 	hub, err := r.Hub.UID(ctx)
 	if err != nil {
 		return nil, err
@@ -172,12 +173,14 @@ func (r *Remote) ensureConnection(config *unstructured.Unstructured, profile *cl
 		return nil, err
 	}
 	if old != nil {
-		old.cluster.Close()
+		old.close()
 	}
 	if r.connections == nil {
 		r.connections = map[types.NamespacedName]*connection{}
 	}
-	c := &connection{session: session, cluster: cluster, clock: r.Clock}
+	c := &connection{session: session, cluster: cluster, clock: r.Clock, liveness: liveness{
+		users: func() []resourceID { return r.users.usersOf(name, "") }, enqueue: r.Requests.enqueue,
+	}}
 	r.connections[name] = c
 	return c, nil
 }
@@ -202,7 +205,7 @@ func (r *Remote) Forget(component api.Component, name types.NamespacedName) {
 		return
 	}
 	if c != nil {
-		c.cluster.Close()
+		c.close()
 		delete(r.connections, profile)
 	}
 	r.Sessions.Forget(profile)
@@ -213,7 +216,7 @@ func (r *Remote) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.connections {
-		c.cluster.Close()
+		c.close()
 	}
 	r.Sessions.Close()
 }

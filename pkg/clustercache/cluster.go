@@ -98,7 +98,7 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	defer release()
 	ns, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		c.poller.recordChange()
+		c.poller.recordLoss()
 		return "", fmt.Errorf("cannot get namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	return ns.UID, CheckMetadata(&ns.ObjectMeta)

@@ -15,8 +15,6 @@ const (
 	maxPollInterval = 5 * time.Minute
 	// pollSpread is the part of a long interval by which lists may come early, so that the lists of many clusters do not coincide.
 	pollSpread = 0.25
-	// pollBatch is the part of the shortest interval by which a list comes early to share the connection with the other lists of the cluster.
-	pollBatch = 0.1
 	// parallelPolls is the number of lists of a cluster at a time.
 	parallelPolls = 4
 )
@@ -34,8 +32,8 @@ type poller struct {
 	running bool
 	closed  bool
 	places  []*polledPlace
-	// changedAt is the time of the last change of the cluster.
-	changedAt time.Time
+	// changedAt is the time of the last change of the cluster, and lostAt of the last request without an answer.
+	changedAt, lostAt time.Time
 }
 
 // polledPlace is a place that the poller lists.
@@ -74,12 +72,20 @@ func (p *poller) addPlace(place *polledPlace) {
 	p.wakeUp()
 }
 
-// recordChange notes a change of the cluster: the lists come at the shortest interval again. A write of the manager, and a request
-// that failed, count as a change.
+// recordChange notes a change of the cluster: the lists come at the shortest interval again. A write of the manager counts as a change.
 func (p *poller) recordChange() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changedAt = time.Now()
+	p.wakeUp()
+}
+
+// recordLoss notes that the cluster did not answer: each place is listed once at the shortest interval. Frequent lists of many clusters that
+// return at once could keep a busy manager from noticing the answers of clusters.
+func (p *poller) recordLoss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lostAt = time.Now()
 	p.wakeUp()
 }
 
@@ -129,32 +135,37 @@ func (p *poller) takeDue(now time.Time) (due []*polledPlace, wait time.Duration,
 		p.running, p.places = false, nil
 		return nil, 0, false
 	}
-	early := time.Duration(pollBatch * float64(p.interval))
-	wait = p.intervalOf(p.places[0])
+	wait = maxPollInterval
 	for _, place := range p.places {
-		left := place.listedAt.Add(p.intervalOf(place)).Sub(now)
-		if left <= 0 || left <= early && place.pause == 0 {
+		earliest, latest := p.listWindow(place)
+		if !now.Before(earliest) {
 			due = append(due, place)
 		}
-		wait = min(wait, left)
+		wait = min(wait, latest.Sub(now))
 	}
 	if wait > 0 {
-		return nil, wait, true // no place is late, and no list comes early alone
+		return nil, wait, true // no list comes early alone
 	}
 	return due, 0, true
 }
 
-// intervalOf returns the time between the last list of a place and the next. The caller holds the lock.
-func (p *poller) intervalOf(place *polledPlace) time.Duration {
-	if place.pause > 0 {
-		return place.pause
+// listWindow returns the earliest and the latest time of the next list of a place. The caller holds the lock.
+func (p *poller) listWindow(place *polledPlace) (earliest, latest time.Time) {
+	between := func(start time.Time, shortest, longest time.Duration) (earliest, latest time.Time) {
+		return start.Add(shortest), start.Add(shortest + time.Duration(place.spread*float64(longest-shortest)))
 	}
-	shortest := p.interval + time.Duration(0.1*place.spread*float64(p.interval))
-	if place.isFrequent {
-		return shortest
+	longest := p.interval + p.interval/10
+	switch {
+	case place.pause > 0:
+		return between(place.listedAt, place.pause, place.pause)
+	case place.listedAt.Before(p.lostAt):
+		return between(p.lostAt, p.interval, longest)
+	case place.isFrequent:
+		return between(place.listedAt, p.interval, longest)
 	}
 	quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
-	return max(shortest, quiet-time.Duration(pollSpread*place.spread*float64(quiet)))
+	early := time.Duration((1 - pollSpread) * float64(quiet))
+	return between(place.listedAt, max(p.interval, early), max(longest, quiet))
 }
 
 // listPlaces lists places, and drops the places that the poller has to list no more.

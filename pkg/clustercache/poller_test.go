@@ -61,6 +61,15 @@ func TestPollsBecomeRare(t *testing.T) {
 			t.Errorf("%d lists in 35 seconds after a write of the manager", n)
 		}
 		pass(time.Hour)
+		o.poller.recordLoss()
+		synctest.Wait()
+		if n := listsIn(12 * time.Second); n != 1 {
+			t.Errorf("%d lists after a request without an answer, want one within the shortest interval", n)
+		}
+		if n := listsIn(time.Minute); n > 1 {
+			t.Errorf("%d lists in the minute after the cluster has answered", n)
+		}
+		pass(time.Hour)
 		o.setAway(errAway)
 		pass(maxPollInterval)
 		o.setAway(nil)
@@ -134,6 +143,10 @@ func TestPlacesShareBatches(t *testing.T) {
 			add(name, 0)
 			pass(300 * time.Millisecond)
 		}
+		pass(24 * time.Hour) // each interval has a random part
+		mu.Lock()
+		clear(times)
+		mu.Unlock()
 		pass(time.Hour)
 		mu.Lock()
 		if len(times["a"]) == 0 || !slices.EqualFunc(times["a"], times["b"], time.Time.Equal) || !slices.EqualFunc(times["a"], times["c"], time.Time.Equal) {

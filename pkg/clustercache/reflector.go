@@ -84,7 +84,7 @@ func (f *reflector) followPlace(ctx context.Context) {
 		f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
 		now := time.Now()
 		f.policy.lostAt.Store(&now)
-		f.poller.recordChange()
+		f.poller.recordLoss()
 		f.view.onChange("") // the cluster may be unreachable
 		sleepContext(ctx, pauses.Step())
 	}

@@ -37,6 +37,7 @@ type Cluster struct {
 	quota  objectQuota
 	policy watchPolicy
 	poller *poller
+	lists  *ListLimit
 	// ClaimLock serializes installations that check whether the cluster is free and then create an anchor.
 	ClaimLock sync.Mutex
 }
@@ -48,6 +49,8 @@ type Options struct {
 	Changed func(api.Component)
 	// Limit bounds on how many clusters all objects are watched. All clusters share the limit; nil is no limit.
 	Limit *WatchLimit
+	// Lists bounds how many lists run at a time. All clusters share the limit; nil is no limit.
+	Lists *ListLimit
 	// PollInterval is the shortest time between two lists of objects that are not watched; zero is DefaultPollInterval.
 	PollInterval time.Duration
 	// Log receives which clusters are not watched, and why.
@@ -60,7 +63,7 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 		options.PollInterval = DefaultPollInterval
 	}
 	c := &Cluster{
-		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval),
+		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval), lists: options.Lists,
 		policy: watchPolicy{interval: options.PollInterval, limit: options.Limit, log: options.Log, startSlot: make(chan struct{}, 1)},
 	}
 	budget := newWatchBudget(clock.RealClock{}, func(why error) {
@@ -98,11 +101,13 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	defer release()
 	ns, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		c.poller.recordLoss()
 		return "", fmt.Errorf("cannot get namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	return ns.UID, CheckMetadata(&ns.ObjectMeta)
 }
+
+// RecordLoss notes that the cluster did not answer: what is not watched may have changed in the meantime.
+func (c *Cluster) RecordLoss() { c.poller.requestLists() }
 
 // Restorations returns how often the resource versions of the cluster went back, as after a restore from a backup.
 func (c *Cluster) Restorations() int32 { return c.policy.restorations.Load() }

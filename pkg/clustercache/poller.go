@@ -15,6 +15,8 @@ const (
 	maxPollInterval = 5 * time.Minute
 	// pollSpread is the part of a long interval by which lists may come early, so that the lists of many clusters do not coincide.
 	pollSpread = 0.25
+	// relistSpread bounds the time until each place of a cluster is listed that did not answer before.
+	relistSpread = time.Minute
 	// parallelPolls is the number of lists of a cluster at a time.
 	parallelPolls = 4
 )
@@ -32,8 +34,8 @@ type poller struct {
 	running bool
 	closed  bool
 	places  []*polledPlace
-	// changedAt is the time of the last change of the cluster, and lostAt of the last request without an answer.
-	changedAt, lostAt time.Time
+	// changedAt is the time of the last change of the cluster, and requestedAt of the last call of requestLists.
+	changedAt, requestedAt time.Time
 }
 
 // polledPlace is a place that the poller lists.
@@ -80,12 +82,12 @@ func (p *poller) recordChange() {
 	p.wakeUp()
 }
 
-// recordLoss notes that the cluster did not answer: each place is listed once at the shortest interval. Frequent lists of many clusters that
-// return at once could keep a busy manager from noticing the answers of clusters.
-func (p *poller) recordLoss() {
+// requestLists lets each place be listed once within relistSpread. Frequent lists of many clusters that return at once could keep a busy manager
+// from noticing the answers of clusters.
+func (p *poller) requestLists() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lostAt = time.Now()
+	p.requestedAt = time.Now()
 	p.wakeUp()
 }
 
@@ -155,17 +157,21 @@ func (p *poller) listWindow(place *polledPlace) (earliest, latest time.Time) {
 		return start.Add(shortest), start.Add(shortest + time.Duration(place.spread*float64(longest-shortest)))
 	}
 	longest := p.interval + p.interval/10
-	switch {
-	case place.pause > 0:
+	if place.pause > 0 {
 		return between(place.listedAt, place.pause, place.pause)
-	case place.listedAt.Before(p.lostAt):
-		return between(p.lostAt, p.interval, longest)
-	case place.isFrequent:
-		return between(place.listedAt, p.interval, longest)
 	}
-	quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
-	early := time.Duration((1 - pollSpread) * float64(quiet))
-	return between(place.listedAt, max(p.interval, early), max(longest, quiet))
+	earliest, latest = between(place.listedAt, p.interval, longest)
+	if !place.isFrequent {
+		quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
+		early := time.Duration((1 - pollSpread) * float64(quiet))
+		earliest, latest = between(place.listedAt, max(p.interval, early), max(longest, quiet))
+	}
+	if place.listedAt.Before(p.requestedAt) {
+		if from, until := between(p.requestedAt, p.interval, max(longest, relistSpread)); until.Before(latest) {
+			return from, until
+		}
+	}
+	return earliest, latest
 }
 
 // listPlaces lists places, and drops the places that the poller has to list no more.

@@ -61,13 +61,21 @@ func TestPollsBecomeRare(t *testing.T) {
 			t.Errorf("%d lists in 35 seconds after a write of the manager", n)
 		}
 		pass(time.Hour)
-		o.poller.recordLoss()
+		o.poller.requestLists()
 		synctest.Wait()
-		if n := listsIn(12 * time.Second); n != 1 {
-			t.Errorf("%d lists after a request without an answer, want one within the shortest interval", n)
+		if n := listsIn(relistSpread); n != 1 {
+			t.Errorf("%d lists in %s after a request without an answer, want one", n, relistSpread)
 		}
 		if n := listsIn(time.Minute); n > 1 {
-			t.Errorf("%d lists in the minute after the cluster has answered", n)
+			t.Errorf("%d lists in the minute after", n)
+		}
+		pass(time.Hour)
+		for range 40 {
+			o.poller.requestLists()
+			pass(5 * time.Second)
+		}
+		if n := listsIn(maxPollInterval); n < 1 {
+			t.Error("requests without answers postpone the lists for ever")
 		}
 		pass(time.Hour)
 		o.setAway(errAway)

@@ -42,6 +42,7 @@ type reflector struct {
 	view   *View
 	policy *watchPolicy
 	poller *poller
+	lists  *ListLimit
 	at     Place
 	source listerWatcher
 	// dropView ends the reflector and forgets the view; the next caller starts a new view.
@@ -84,7 +85,7 @@ func (f *reflector) followPlace(ctx context.Context) {
 		f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
 		now := time.Now()
 		f.policy.lostAt.Store(&now)
-		f.poller.recordLoss()
+		f.poller.requestLists()
 		f.view.onChange("") // the cluster may be unreachable
 		sleepContext(ctx, pauses.Step())
 	}
@@ -103,7 +104,7 @@ func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
 		}
 		pauses = f.listBackoff()
 		if _, watched := f.policy.acquireWatch(f.at); watched {
-			f.poller.recordChange() // the other places of the cluster may be watched too
+			f.poller.requestLists() // the other places of the cluster may be watched too
 			go f.followPlace(ctx)
 			return 0, false
 		}
@@ -134,6 +135,11 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	if version := f.view.currentVersion(); version != "" && !f.lastListFailed {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
+	release, err := f.lists.acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
 	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)
@@ -278,8 +284,8 @@ func (s *watchStream) handleEvent(e watch.Event) error {
 	if err != nil {
 		return err
 	}
-	if !s.gotEvent {
-		s.policy.recordEvent()
+	if !s.gotEvent && s.policy.recordEvent() {
+		s.view.onChange("")
 	}
 	s.gotEvent, s.foundChanges, s.checkInterval = true, false, maxCheckInterval
 	if !s.view.applyEvent(e.Type, object) {

@@ -79,15 +79,14 @@ func (c *Cluster) StartedViews() Views {
 }
 
 // awaitView waits for the first list of a view. awaitView drops a view whose first list has failed, so that the next caller
-// starts a new view.
+// starts a new view. A list that takes longer than the caller waits goes on.
 func (c *Cluster) awaitView(ctx context.Context, at Place, v *View) (*View, error) {
 	select {
 	case <-v.ready: // also after the deadline
 	default:
 		select {
 		case <-v.ready:
-		case <-ctx.Done():
-			c.dropView(at, v)
+		case <-ctx.Done(): // the next caller gets the result of the list
 			return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), firstListTimeout, ctx.Err())
 		}
 	}
@@ -121,7 +120,7 @@ func (c *Cluster) startView(at Place) (*View, error) {
 	v := newView(c.onChange)
 	v.cancel, v.quota, v.onStateChange = cancel, &c.quota, c.poller.recordChange
 	c.views.started[at] = v
-	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c, dropView: func() { c.dropView(at, v) }}
+	f := &reflector{view: v, policy: &c.policy, poller: c.poller, lists: c.lists, at: at, source: c, dropView: func() { c.dropView(at, v) }}
 	go f.run(ctx)
 	return v, nil
 }

@@ -178,15 +178,17 @@ func isWatchRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || errors.Is(err, errSilentWatch)
 }
 
-// recordEvent records the first event of a watch.
-func (p *watchPolicy) recordEvent() {
+// recordEvent records the first event of a watch, and reports whether the event ends the problem that watchProblem describes.
+func (p *watchPolicy) recordEvent() (endsProblem bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	endsProblem = p.cutCause != nil
 	p.failures, p.noEventYet, p.cutCause = 0, false, nil
 	if !p.retryAt.IsZero() {
 		p.log.Info("watching works again")
 		p.retryAt = time.Time{}
 	}
+	return endsProblem
 }
 
 // firstCheckInterval returns the time after which a new, silent watch is checked.

@@ -73,7 +73,7 @@ func newWithoutAgent(s *setup, options Options) (*withoutAgent, error) {
 	hub := &knative.HubIdentity{Kube: s.hub.Clients.Kube}
 	w.hub = hub
 	watchOptions := clustercache.Options{PollInterval: options.Direct.PollInterval, Log: s.mgr.GetLogger().WithName("direct")}
-	watchOptions.Limit = clustercache.NewWatchLimit(options.Direct.WatchedClusters)
+	watchOptions.Limit, watchOptions.Lists = clustercache.NewWatchLimit(options.Direct.WatchedClusters), clustercache.NewListLimit()
 	w.sessions = access.NewSessions(file, options.Direct.Access)
 	w.clusters = &knative.Remote{
 		Finder: s.finder, Sessions: w.sessions, Hub: hub, Clock: clock.RealClock{},

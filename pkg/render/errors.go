@@ -5,6 +5,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/message"
@@ -66,6 +67,18 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
+
+// downloadRetry is the time until the next attempt to render a configuration whose manifests could not be downloaded.
+const downloadRetry = time.Minute
+
+// RetryAfter returns the time after which the same configuration may yield a bundle: after a failed download, and after an error of the machine.
+// RetryAfter returns 0 for no error, and for an error that follows from the configuration.
+func (e *Error) RetryAfter() time.Duration {
+	if e != nil && (e.Reason == ReasonRemoteManifestUnavailable || isTransient(e)) {
+		return downloadRetry
+	}
+	return 0
+}
 
 // Unwrap gives the cause to errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }

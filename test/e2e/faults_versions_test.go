@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// TestVersionFaults edits the version of a fleet while the work agent of a cluster is stopped, and enters a version twice.
+// TestVersionFaults edits the version of a fleet while the work agent of a cluster is stopped, enters a version twice, and enters a version with a
+// Job that cannot finish.
 func TestVersionFaults(t *testing.T) {
 	startRestStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
@@ -32,6 +34,7 @@ func TestVersionFaults(t *testing.T) {
 	t.Run("the fleet configuration is not Ready before a stopped cluster has the version", func(t *testing.T) { stopBeforeVersion(t, m, c) })
 	t.Run("a version that did not run cannot be skipped", func(t *testing.T) { skipVersion(t, m, c) })
 	t.Run("a version that is entered again runs its Jobs again", func(t *testing.T) { enterVersionTwice(t, m, c) })
+	t.Run("a Job that cannot finish is replaced when its spec is corrected", func(t *testing.T) { correctJob(t, m, c) })
 }
 
 // version sets the version of the fleet's resource.
@@ -163,4 +166,35 @@ func enterVersionTwice(t *testing.T, m team, c *lab.Cluster) {
 	m.version(t, "1.23")
 	eventually(t, "the cluster runs 1.23 again, with the Jobs of 1.23", 3*time.Minute, s.ranJobs("1.23."))
 	available(t, m.Fleet, []api.Component{api.Serving}, c)
+}
+
+// correctJob enters a version with a Job whose pod no node takes. The work agent never changes a Job, so that the manager has to replace the Job
+// when the override of the Job is gone.
+func correctJob(t *testing.T, m team, c *lab.Cluster) {
+	s := connect(t, c)
+	m.patchDefault(t, `{"spec":{"version":"1.22","workloads":[{"name":"storage-version-migration-serving-","nodeSelector":{"disk":"none"}}]}}`)
+	var stuck batchv1.Job
+	eventually(t, "the cluster has the Job that cannot finish", 3*time.Minute, func(ctx context.Context) error {
+		jobs, err := s.kube.BatchV1().Jobs("knative-serving").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(jobs.Items, func(job batchv1.Job) bool { return job.Spec.Template.Spec.NodeSelector["disk"] == "none" })
+		if i < 0 {
+			return errors.New("no Job has the node selector")
+		}
+		stuck = jobs.Items[i]
+		return nil
+	})
+	eventually(t, "the fleet's resource names the cluster that waits for the Job", 2*time.Minute, m.checkFleetReady(metav1.ConditionUnknown, c.Name))
+	m.patchDefault(t, `{"spec":{"workloads":null}}`)
+	eventually(t, "the cluster runs 1.22, with the Jobs of 1.22", 3*time.Minute, s.ranJobs("1.22."))
+	job, err := s.kube.BatchV1().Jobs(stuck.Namespace).Get(t.Context(), stuck.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.UID == stuck.UID {
+		t.Errorf("Job %s was not replaced, and is complete", job.Name)
+	}
+	m.awaitRecordedVersion(t)
 }

@@ -89,6 +89,15 @@ func (c *connection) answerDeadline() time.Time {
 func (c *connection) probe(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	err := c.sendProbe(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.cluster.RecordLoss()
+	}
+	return err
+}
+
+// sendProbe implements probe. The caller holds the lock.
+func (c *connection) sendProbe(ctx context.Context) error {
 	if c.uid == "" {
 		identity, err := c.session.Probe(ctx)
 		if err != nil {
@@ -106,7 +115,8 @@ func (c *connection) probe(ctx context.Context) error {
 	defer cancel()
 	uid, err := c.cluster.UID(probeCtx)
 	switch {
-	case err != nil && probeCtx.Err() != nil && c.session.AnsweredSince(start): // the cluster is busy, perhaps with requests of the manager, and not silent
+	case err != nil && c.isBusy(err, start, probeCtx.Err() != nil):
+		c.liveness.recordAnswer(start)
 		return nil
 	case err != nil && probeCtx.Err() != nil && ctx.Err() == nil:
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
@@ -122,6 +132,15 @@ func (c *connection) probe(ctx context.Context) error {
 		return err
 	}
 	return c.compareIdentity(uid)
+}
+
+// isBusy reports whether a probe has failed although the cluster answers other requests: the cluster is busy, perhaps with requests of the manager,
+// and not silent. An error that is neither a status nor of the connection means that the rate limit of the cluster let the probe not pass.
+func (c *connection) isBusy(err error, start time.Time, isLate bool) bool {
+	if isLate {
+		return c.session.AnsweredSince(start)
+	}
+	return !isStatus(err) && !errors.As(err, new(*access.Error)) && c.session.AnsweredSince(c.answerDeadline())
 }
 
 // confirmIdentity reads the UID of the cluster, although the cluster may have answered a moment ago: the address may lead to another cluster since.

@@ -129,7 +129,8 @@ func (p *directPass) applyBundle(ctx context.Context) (retry time.Duration, err 
 	}
 	if errors.As(err, &in.Fault) {
 		in.Bundle = nil
-		return p.keepInstallation(ctx, place)
+		retry, err := p.keepInstallation(ctx, place)
+		return reconciler.Soonest(retry, in.Fault.RetryAfter()), err
 	}
 	if err != nil {
 		return 0, err

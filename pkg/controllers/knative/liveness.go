@@ -3,10 +3,10 @@
 package knative
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // liveness caches the result of the latest probe of a cluster. Callers never block on a probe: a cluster that does not answer
@@ -18,8 +18,9 @@ type liveness struct {
 
 	mu      sync.Mutex
 	probing bool
-	// waiting are the resources that have not got the result of a probe. Each resource gets the result once, however late.
-	waiting map[resourceID]bool
+	// waiting are the resources that wait for the end of the running probe. informed are the resources that have to get the result of the latest
+	// probe: each resource gets the result once, however late.
+	waiting, informed sets.Set[resourceID]
 	// failure is the error of the latest probe.
 	failure error
 	// answeredAt is the time of the latest answer.
@@ -33,8 +34,8 @@ func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe f
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case !l.probing && l.waiting[id]:
-		delete(l.waiting, id)
+	case l.informed.Has(id):
+		l.informed.Delete(id)
 		return false, l.failure
 	case !l.probing && l.failure == nil && l.answeredAt.After(deadline):
 		return false, nil
@@ -42,7 +43,7 @@ func (l *liveness) checkAnsweredSince(deadline time.Time, id resourceID, probe f
 		l.probing = true
 		go func() { l.finishProbe(probe()) }()
 	}
-	l.addWaiting(id)
+	l.waiting = l.waiting.Union(sets.New(id))
 	return true, nil
 }
 
@@ -65,24 +66,14 @@ func (l *liveness) probeAgain(probe func() error) (failure error) {
 func (l *liveness) finishProbe(failure error) {
 	users := l.users()
 	l.mu.Lock()
+	informed := l.waiting.Clone()
 	if failure != nil && l.failure == nil {
-		l.addWaiting(users...)
+		informed.Insert(users...)
 	}
-	l.probing, l.failure = false, failure
-	waiting := slices.Collect(maps.Keys(l.waiting))
+	l.probing, l.failure, l.waiting, l.informed = false, failure, nil, l.informed.Union(informed)
 	l.mu.Unlock()
-	for _, id := range waiting {
+	for id := range informed {
 		l.enqueue(id)
-	}
-}
-
-// addWaiting adds resources that wait for the result of a probe. The caller holds the lock.
-func (l *liveness) addWaiting(ids ...resourceID) {
-	if l.waiting == nil {
-		l.waiting = map[resourceID]bool{}
-	}
-	for _, id := range ids {
-		l.waiting[id] = true
 	}
 }
 
@@ -90,7 +81,8 @@ func (l *liveness) addWaiting(ids ...resourceID) {
 func (l *liveness) forgetResource(id resourceID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, id)
+	l.waiting.Delete(id)
+	l.informed.Delete(id)
 }
 
 // recordAnswer records the time of an answer.

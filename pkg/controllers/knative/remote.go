@@ -174,6 +174,7 @@ func (r *Remote) ensureConnection(config *unstructured.Unstructured, profile *cl
 	}
 	if old != nil {
 		old.close()
+		defer r.enqueueUsers(name, "") // the caches of the other resources of the cluster end with the connection
 	}
 	if r.connections == nil {
 		r.connections = map[types.NamespacedName]*connection{}

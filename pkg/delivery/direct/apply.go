@@ -28,6 +28,8 @@ const (
 	closingTimeout = 10 * time.Second
 	// firstRetry and longestRetry bound the pause before a refused object is tried again. Each pause is twice the pause before.
 	firstRetry, longestRetry = time.Second, time.Minute
+	// cacheRetry is the time after which a pass compares the objects with the cache again that were written.
+	cacheRetry = 15 * time.Second
 )
 
 // ErrPassTimeout is the cause of the cancellation of a pass that took too long. The context of a pass has no deadline: a request that exceeds a

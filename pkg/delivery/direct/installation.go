@@ -184,6 +184,7 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 			i.anchor = nil // the write may be incomplete
 			return Outcome{}, err
 		}
+		p.awaitsCache = true
 		if seen, err = i.cluster.Views(ctx, a.Items.Places()); err != nil {
 			return Outcome{}, err
 		}
@@ -263,7 +264,8 @@ func (i *Installation) currentAnchor(ctx context.Context, namespace string) (*in
 }
 
 // retryDelay returns the time until the first failed object is tried again, or the first drifted object is repaired. An object
-// that was due and not tried waits for another failed object, or for an event; longestRetry is the limit of the wait.
+// that was due and not tried waits for another failed object, or for an event; longestRetry is the limit of the wait. An object that another client
+// deletes before the cache has the object causes no event: a pass compares the objects again after a write.
 func (i *Installation) retryDelay(p *changePlan) time.Duration {
 	var waits []time.Duration
 	for _, refused := range []map[render.ObjectID]*failedObject{i.failedObjects, i.failedDeletions} {
@@ -277,6 +279,9 @@ func (i *Installation) retryDelay(p *changePlan) time.Duration {
 	}
 	for _, id := range p.postponed {
 		waits = append(waits, max(i.repairs.remainingInterval(id), time.Millisecond))
+	}
+	if p.awaitsCache {
+		waits = append(waits, cacheRetry)
 	}
 	if len(waits) == 0 {
 		return 0

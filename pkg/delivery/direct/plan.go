@@ -39,6 +39,8 @@ type changePlan struct {
 	applied map[render.ObjectID]bool
 	// postponed are the objects that were repaired recently and have drifted again.
 	postponed []render.ObjectID
+	// awaitsCache reports that the cache may not have reached the last writes to the cluster.
+	awaitsCache bool
 }
 
 func (p *changePlan) isEmpty() bool {
@@ -143,6 +145,7 @@ func (i *Installation) needsApply(it *desiredObject, e *inventory.Item, seen clu
 			delete(i.failedObjects, it.id)
 			return false
 		case unknownDrift:
+			p.awaitsCache = true
 			return false
 		case driftGone, driftChanged:
 			if i.repairs.remainingInterval(it.id) > 0 {

@@ -1,0 +1,40 @@
+// Copyright Contributors to the Open Cluster Management project
+
+package clustercache
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxLists bounds the lists of all clusters at a time: the lists of a thousand clusters at once would take each other's processor time until all
+// lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep no other cluster waiting.
+const (
+	maxLists = 64
+	slotTime = 2 * time.Second
+)
+
+// ListLimit bounds how many lists run at a time, over all clusters. A nil ListLimit is no bound.
+type ListLimit struct{ slots chan struct{} }
+
+// NewListLimit returns a limit for the lists of all clusters.
+func NewListLimit() *ListLimit { return &ListLimit{make(chan struct{}, maxLists)} }
+
+// acquire waits until a list may begin. The caller calls release after the list.
+func (l *ListLimit) acquire(ctx context.Context) (release func(), err error) {
+	if l == nil {
+		return func() {}, nil
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	free := sync.OnceFunc(func() { <-l.slots })
+	timer := time.AfterFunc(slotTime, free)
+	return func() {
+		timer.Stop()
+		free()
+	}, nil
+}

@@ -69,6 +69,18 @@ func TestFirstWrites(t *testing.T) {
 	}
 }
 
+// TestFailedDownloadIsRepeated holds that a pass follows a configuration whose manifests could not be downloaded: no event tells that the server
+// answers again.
+func TestFailedDownloadIsRepeated(t *testing.T) {
+	for reason, want := range map[render.Reason]time.Duration{render.ReasonRemoteManifestUnavailable: time.Minute, render.ReasonInvalidSpec: 0} {
+		w := newDirectFixture(t, localServing(directFinalized))
+		w.bundleError = &render.Error{Reason: reason, Message: "no bundle"}
+		if result, err := w.reconcile(); err != nil || result.RequeueAfter != want {
+			t.Errorf("%s: the next pass is after %s, want %s; %v", reason, result.RequeueAfter, want, err)
+		}
+	}
+}
+
 func TestFault(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
 	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}

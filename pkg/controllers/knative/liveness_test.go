@@ -179,27 +179,45 @@ func TestFailureReachesAllUsers(t *testing.T) {
 			}
 			v.enqueued = nil
 		}
-		if err := v.probeAgain(answer(nil)); err != nil {
-			t.Errorf("the probe ends with %v", err)
-		}
+		results := []error{v.probeAgain(answer(nil))}
 		expectPasses()
-		if err := v.probeAgain(answer(errDead)); !errors.Is(err, errDead) {
-			t.Errorf("the probe ends with %v", err)
-		}
+		results = append(results, v.probeAgain(answer(errDead)))
 		expectPasses("a", "b")
 		v.answer = answer(errDead)
 		for _, name := range []string{"a", "b"} {
-			if pending, err := v.check(name); pending || !errors.Is(err, errDead) {
-				t.Errorf("%s gets the result %v; pending is %t", name, err, pending)
+			pending, err := v.check(name)
+			results = append(results, err)
+			if pending || probes != 2 {
+				t.Errorf("%s waits for another probe: %t, after %d probes", name, pending, probes)
 			}
 		}
-		if probes != 2 {
-			t.Errorf("there were %d probes, want 2", probes)
+		if want := []error{nil, errDead, errDead, errDead}; !slices.Equal(results, want) {
+			t.Errorf("the probes, and the passes, end with %v, want %v", results, want)
 		}
 		if pending, _ := v.check("a"); !pending {
 			t.Error("the next pass starts no probe")
 		}
 		expectPasses("a")
+	})
+}
+
+// TestResultDuringNextProbe holds that a resource gets the result of a probe while the next probe runs.
+func TestResultDuringNextProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, release := newProbedCluster(), make(chan error)
+		v.answer = func() error { return <-release }
+		if pending, err := v.check("a"); !pending {
+			t.Errorf("the first probe ends with %v", err)
+		}
+		release <- errDead
+		synctest.Wait()
+		go func() { _ = v.probeAgain(v.answer) }()
+		synctest.Wait()
+		if pending, err := v.check("a"); pending || !errors.Is(err, errDead) {
+			t.Errorf("the result is %v; pending is %t", err, pending)
+		}
+		release <- nil
+		synctest.Wait()
 	})
 }
 

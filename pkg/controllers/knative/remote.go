@@ -108,7 +108,7 @@ func (r *Remote) FindCluster(ctx context.Context, config *unstructured.Unstructu
 		}
 		return nil, err
 	}
-	c.scheduleProbe()
+	c.scheduleProbe() //nolint:contextcheck // the probe comes after the end of the pass
 	hub, err := r.Hub.UID(ctx)
 	if err != nil {
 		return nil, err

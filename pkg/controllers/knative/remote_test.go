@@ -21,8 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -69,8 +72,8 @@ func forbid(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(refusal)
 }
 
-// connected returns a connection, through an access provider, to a cluster that has answered a probe.
-func connected(t *testing.T, b *probeServer) *connection {
+// openSessions returns sessions, and the ClusterProfile of a server with an access provider.
+func openSessions(t *testing.T, b *probeServer) (*access.Sessions, *clusterinventoryv1alpha1.ClusterProfile) {
 	t.Helper()
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
@@ -87,12 +90,19 @@ func connected(t *testing.T, b *probeServer) *connection {
 	}
 	sessions := access.NewSessions(access.OpenFile(providers, access.FileOptions{}), access.Options{AllowPlainHTTP: true, Inventories: loopback(t)})
 	t.Cleanup(sessions.Close)
-	session, err := sessions.For(&clusterinventoryv1alpha1.ClusterProfile{
+	return sessions, &clusterinventoryv1alpha1.ClusterProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "c1"},
 		Status: clusterinventoryv1alpha1.ClusterProfileStatus{
 			AccessProviders: []clusterinventoryv1alpha1.AccessProvider{{Name: "echo", Cluster: clientcmdv1.Cluster{Server: server.URL}}},
 		},
-	})
+	}
+}
+
+// connected returns a connection, through an access provider, to a cluster that has answered a probe.
+func connected(t *testing.T, b *probeServer) *connection {
+	t.Helper()
+	sessions, profile := openSessions(t, b)
+	session, err := sessions.For(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +168,36 @@ func TestProbeOfAnotherCluster(t *testing.T) {
 	}
 	if !c.replaced.Load() {
 		t.Error("the connection stays")
+	}
+}
+
+// TestReplacedConnectionReachesAllUsers holds that all resources of a cluster get a pass when a pass over one of them replaces the connection.
+func TestReplacedConnectionReachesAllUsers(t *testing.T) {
+	t.Parallel()
+	sessions, profile := openSessions(t, &probeServer{})
+	r := &Remote{Sessions: sessions, Clock: clock.RealClock{}, Requests: NewRequestSources(), WatchOptions: clustercache.Options{Log: logr.Discard()}}
+	t.Cleanup(r.Close)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	if err := r.Requests[api.Eventing].Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	serving, other := localServing(), resourceID{api.Eventing, types.NamespacedName{Namespace: "team", Name: "a"}}
+	connect := func() *connection {
+		c, err := r.ensureConnection(serving, profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := connect()
+	r.users.addUser(other, client.ObjectKeyFromObject(profile))
+	if connect() != first || queue.Len() > 0 {
+		t.Error("the connection is replaced without a reason")
+	}
+	first.replaced.Store(true)
+	if connect() == first || queue.Len() != 1 {
+		t.Errorf("%d resources are enqueued after another cluster has answered, want the other user", queue.Len())
 	}
 }
 

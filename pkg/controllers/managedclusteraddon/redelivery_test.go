@@ -155,6 +155,10 @@ func TestRedelivery(t *testing.T) {
 			reason: "The next pass writes the payload.", want: []string{patchStatus}, again: true,
 			change: func(h *fakeHub) { h.bundlesOf["h1"] = faulty(render.ReasonPending) },
 		},
+		"the manifests of the configuration cannot be downloaded": {
+			reason: "No event tells that the server answers again.", want: []string{patchStatus, createPayload}, again: true,
+			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(render.ReasonRemoteManifestUnavailable) },
+		},
 		"OCM has not resolved the configuration": {
 			reason: "The configuration follows in a moment.", want: []string{patchStatus},
 			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(revision.ReasonConfigPending) },

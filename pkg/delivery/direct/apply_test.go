@@ -76,6 +76,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestPassFollowsWrites holds that a pass follows a pass that wrote objects, and no pass a pass without a write: an object that another client deletes
+// before the cache has the object causes no event.
+func TestPassFollowsWrites(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t)
+	if out := s.pass(t, b); out.Retry != cacheRetry {
+		t.Errorf("after the first writes the next pass is after %s, want %s", out.Retry, cacheRetry)
+	}
+	if out := s.settle(t, b); out.Retry != 0 {
+		t.Errorf("at rest the next pass is after %s", out.Retry)
+	}
+}
+
 // TestHeldBack holds that what is due, and waits for something else that fails, does not make passes follow each other.
 func TestHeldBack(t *testing.T) {
 	s, b := newClusterFixture(t), bundleOf(t)

@@ -49,7 +49,7 @@ type Options struct {
 	Changed func(api.Component)
 	// Limit bounds on how many clusters all objects are watched. All clusters share the limit; nil is no limit.
 	Limit *WatchLimit
-	// Lists bounds how many lists run at a time. All clusters share the limit; nil is no limit.
+	// Lists bounds how many lists after the first lists run at a time. All clusters share the limit; nil is no limit.
 	Lists *ListLimit
 	// PollInterval is the shortest time between two lists of objects that are not watched; zero is DefaultPollInterval.
 	PollInterval time.Duration

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxLists bounds the lists of all clusters at a time: the lists of a thousand clusters at once would take each other's processor time until all
-// lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep no other cluster waiting.
+// maxLists bounds the lists of all clusters at a time, apart from the first lists of views: the lists of a thousand clusters at once would take each
+// other's processor time until all lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep no other cluster waiting.
 const (
 	maxLists = 64
 	slotTime = 2 * time.Second
 )
 
-// ListLimit bounds how many lists run at a time, over all clusters. A nil ListLimit is no bound.
+// ListLimit bounds how many lists after the first lists run at a time, over all clusters. A nil ListLimit is no bound.
 type ListLimit struct{ slots chan struct{} }
 
 // NewListLimit returns a limit for the lists of all clusters.

@@ -59,9 +59,14 @@ func TestListLimit(t *testing.T) {
 	})
 }
 
-// TestFirstListOutlivesTheWait holds that a view keeps its first list when the caller no longer waits, and that the next caller gets the result.
+// TestFirstListOutlivesTheWait holds that a view keeps its first list when the caller no longer waits, that the next caller gets the result, and
+// that the first list takes no turn of other lists.
 func TestFirstListOutlivesTheWait(t *testing.T) {
-	h := &hostileServer{list: func(w http.ResponseWriter, _ *http.Request) { writeList(w, 0, 1, "") }}
+	answer := make(chan struct{})
+	h := &hostileServer{list: func(w http.ResponseWriter, _ *http.Request) {
+		<-answer
+		writeList(w, 0, 1, "")
+	}}
 	limit := NewListLimit()
 	for range maxLists {
 		limit.slots <- struct{}{}
@@ -72,9 +77,7 @@ func TestFirstListOutlivesTheWait(t *testing.T) {
 	if _, err := c.View(ctx, inTeam); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the wait ends with %v", err)
 	}
-	for range maxLists {
-		<-limit.slots
-	}
+	close(answer)
 	v, err := c.View(t.Context(), inTeam)
 	if err != nil || len(v.List()) != 1 {
 		t.Errorf("the view is %+v, %v", v, err)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unique"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,10 @@ const FieldManager = "knative-addon"
 
 // Object is the cached state of an object. The cache holds many objects, and few fields of each.
 type Object struct {
-	// ObjectMeta has neither labels nor annotations.
-	metav1.ObjectMeta
+	Namespace, Name   string
+	UID               types.UID
+	ResourceVersion   string
+	DeletionTimestamp *metav1.Time
 
 	// Component is the value of our component label.
 	Component api.Component
@@ -78,10 +81,13 @@ func ReadObject(o runtime.Object) (*Object, error) {
 	return nil, fmt.Errorf("cannot read a %T", o)
 }
 
+// newObject returns an object without state. The texts that are equal on all clusters are in memory once.
 func newObject(m *metav1.ObjectMeta) *Object {
-	return &Object{FieldsDigest: DigestOwnedFields(m.ManagedFields), ObjectMeta: metav1.ObjectMeta{
-		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp,
-	}, Component: api.Component(m.Labels[api.ComponentLabel])}
+	shared := func(text string) string { return unique.Make(text).Value() }
+	return &Object{
+		Namespace: shared(m.Namespace), Name: shared(m.Name), UID: m.UID, ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp,
+		FieldsDigest: shared(DigestOwnedFields(m.ManagedFields)), Component: api.Component(shared(m.Labels[api.ComponentLabel])),
+	}
 }
 
 // DigestOwnedFields returns the digest of the fields that FieldManager owns by apply, or an empty text without such fields. The

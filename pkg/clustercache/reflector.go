@@ -135,11 +135,13 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	if version := f.view.currentVersion(); version != "" && !f.lastListFailed {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
-	release, err := f.lists.acquire(ctx)
-	if err != nil {
-		return false, err
+	if f.view.isListed() { // the passes that wait for first lists bound the first lists
+		release, err := f.lists.acquire(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer release()
 	}
-	defer release()
 	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
 	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)

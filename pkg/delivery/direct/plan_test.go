@@ -55,9 +55,7 @@ func (d *planFixture) record(it *desiredObject) {
 }
 
 func (d *planFixture) cachedObject(id render.ObjectID) *clustercache.Object {
-	return &clustercache.Object{FieldsDigest: "ours", Component: api.Serving, ObjectMeta: metav1.ObjectMeta{
-		Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid",
-	}}
+	return &clustercache.Object{FieldsDigest: "ours", Component: api.Serving, Namespace: id.Namespace, Name: id.Name, ResourceVersion: "50", UID: "uid"}
 }
 
 // put caches an object in the place of another one.

@@ -37,7 +37,6 @@ type Cluster struct {
 	quota  objectQuota
 	policy watchPolicy
 	poller *poller
-	lists  *ListLimit
 	// ClaimLock serializes installations that check whether the cluster is free and then create an anchor.
 	ClaimLock sync.Mutex
 }
@@ -63,7 +62,7 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 		options.PollInterval = DefaultPollInterval
 	}
 	c := &Cluster{
-		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval), lists: options.Lists,
+		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval, options.Lists),
 		policy: watchPolicy{interval: options.PollInterval, limit: options.Limit, log: options.Log, startSlot: make(chan struct{}, 1)},
 	}
 	budget := newWatchBudget(clock.RealClock{}, func(why error) {

@@ -5,6 +5,7 @@ package clustercache
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,11 +16,32 @@ const (
 	slotTime = 2 * time.Second
 )
 
-// ListLimit bounds how many lists after the first lists run at a time, over all clusters. A nil ListLimit is no bound.
-type ListLimit struct{ slots chan struct{} }
+// ListLimit bounds how many lists after the first lists run at a time, over all clusters, and how many begin in a time at rest. A nil ListLimit is
+// no bound.
+type ListLimit struct {
+	slots chan struct{}
+	// clusters is the number of polled clusters.
+	clusters atomic.Int32
+}
 
 // NewListLimit returns a limit for the lists of all clusters.
-func NewListLimit() *ListLimit { return &ListLimit{make(chan struct{}, maxLists)} }
+func NewListLimit() *ListLimit { return &ListLimit{slots: make(chan struct{}, maxLists)} }
+
+// addClusters adds a number of polled clusters, which may be negative.
+func (l *ListLimit) addClusters(number int32) {
+	if l != nil {
+		l.clusters.Add(number)
+	}
+}
+
+// longestInterval returns the longest time between two lists of a place: the lists of a large fleet at rest take no more of the manager than the
+// lists of a smaller fleet.
+func (l *ListLimit) longestInterval() time.Duration {
+	if l == nil {
+		return maxPollInterval
+	}
+	return min(max(maxPollInterval, time.Duration(l.clusters.Load())*clusterPollTime), maxFleetPollInterval)
+}
 
 // acquire waits until a list may begin. The caller calls release after the list.
 func (l *ListLimit) acquire(ctx context.Context) (release func(), err error) {

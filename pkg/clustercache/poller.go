@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	// maxPollInterval bounds the time between two lists of a place of a polled cluster, unless the configured interval is longer.
-	maxPollInterval = 5 * time.Minute
+	// maxPollInterval bounds the time between two lists of a place of a polled cluster, unless the configured interval is longer, or the fleet is
+	// large: then the bound is clusterPollTime for each cluster, up to maxFleetPollInterval.
+	maxPollInterval      = 5 * time.Minute
+	clusterPollTime      = 600 * time.Millisecond
+	maxFleetPollInterval = 15 * time.Minute
 	// pollSpread is the part of a long interval by which lists may come early, so that the lists of many clusters do not coincide.
 	pollSpread = 0.25
 	// relistSpread bounds the time until each place of a cluster is listed that did not answer before.
@@ -27,6 +30,8 @@ const (
 type poller struct {
 	// interval is the shortest interval.
 	interval time.Duration
+	// lists bounds the lists of all clusters.
+	lists *ListLimit
 	// wake ends the wait of the goroutine, which runs while there are places.
 	wake chan struct{}
 
@@ -54,8 +59,8 @@ type polledPlace struct {
 	isFrequent bool
 }
 
-func newPoller(interval time.Duration) *poller {
-	return &poller{interval: interval, wake: make(chan struct{}, 1), changedAt: time.Now()}
+func newPoller(interval time.Duration, lists *ListLimit) *poller {
+	return &poller{interval: interval, lists: lists, wake: make(chan struct{}, 1), changedAt: time.Now()}
 }
 
 // addPlace adds a place that was listed a moment ago.
@@ -69,6 +74,7 @@ func (p *poller) addPlace(place *polledPlace) {
 	p.places = append(p.places, place)
 	if !p.running {
 		p.running = true
+		p.lists.addClusters(1)
 		go p.run()
 	}
 	p.wakeUp()
@@ -135,6 +141,7 @@ func (p *poller) takeDue(now time.Time) (due []*polledPlace, wait time.Duration,
 	defer p.mu.Unlock()
 	if p.closed || len(p.places) == 0 {
 		p.running, p.places = false, nil
+		p.lists.addClusters(-1)
 		return nil, 0, false
 	}
 	wait = maxPollInterval
@@ -162,7 +169,7 @@ func (p *poller) listWindow(place *polledPlace) (earliest, latest time.Time) {
 	}
 	earliest, latest = between(place.listedAt, p.interval, longest)
 	if !place.isFrequent {
-		quiet := min(place.listedAt.Sub(p.changedAt), maxPollInterval)
+		quiet := min(place.listedAt.Sub(p.changedAt), p.lists.longestInterval())
 		early := time.Duration((1 - pollSpread) * float64(quiet))
 		earliest, latest = between(place.listedAt, max(p.interval, early), max(longest, quiet))
 	}

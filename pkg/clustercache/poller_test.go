@@ -115,7 +115,7 @@ func TestPollsOfJobsStayFrequent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newFollowedCluster(Place{configMaps(), "team"}, nil)
 				o.objects["a"] = tc.object
-				o.policy, o.poller = &watchPolicy{interval: DefaultPollInterval, limit: NewWatchLimit(0)}, newPoller(DefaultPollInterval)
+				o.policy, o.poller = &watchPolicy{interval: DefaultPollInterval, limit: NewWatchLimit(0)}, newPoller(DefaultPollInterval, nil)
 				o.start(t)
 				pass(time.Hour)
 				before, _ := o.counts()
@@ -132,7 +132,7 @@ func TestPollsOfJobsStayFrequent(t *testing.T) {
 // that a place that failed awaits its pause.
 func TestPlacesShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPoller(DefaultPollInterval)
+		p := newPoller(DefaultPollInterval, nil)
 		defer p.close()
 		var mu sync.Mutex
 		times := map[string][]time.Time{}
@@ -173,5 +173,35 @@ func TestPlacesShareBatches(t *testing.T) {
 			}
 			last = at
 		}
+	})
+}
+
+// TestLargeFleetsAreListedRarely holds that the longest interval grows with the number of polled clusters, and shrinks with the number.
+func TestLargeFleetsAreListedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := NewListLimit()
+		var pollers []*poller
+		expect := func(want time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			if got := limit.longestInterval(); got != want {
+				t.Errorf("%d clusters are listed every %s, want %s", len(pollers), got, want)
+			}
+		}
+		for want, clusters := range map[time.Duration]int{maxPollInterval: 100, 10 * time.Minute: 1000, maxFleetPollInterval: 5000} {
+			for range clusters {
+				p := newPoller(DefaultPollInterval, limit)
+				p.addPlace(&polledPlace{
+					list: func() (time.Duration, bool) { return 0, true }, needsFrequentLists: func() bool { return false },
+				})
+				pollers = append(pollers, p)
+			}
+			expect(want)
+			for _, p := range pollers {
+				p.close()
+			}
+			pollers = nil
+		}
+		expect(maxPollInterval)
 	})
 }

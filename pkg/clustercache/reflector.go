@@ -42,7 +42,6 @@ type reflector struct {
 	view   *View
 	policy *watchPolicy
 	poller *poller
-	lists  *ListLimit
 	at     Place
 	source listerWatcher
 	// dropView ends the reflector and forgets the view; the next caller starts a new view.
@@ -136,7 +135,7 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
 	if f.view.isListed() { // the passes that wait for first lists bound the first lists
-		release, err := f.lists.acquire(ctx)
+		release, err := f.poller.lists.acquire(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -147,7 +147,7 @@ func followPlace(t *testing.T, at Place, limit *WatchLimit, begin func(ctx conte
 	o := newFollowedCluster(at, begin)
 	log := funcr.New(func(_, args string) { o.lines = append(o.lines, args) }, funcr.Options{})
 	o.policy = &watchPolicy{interval: DefaultPollInterval, limit: limit, log: log, startSlot: make(chan struct{}, 1)}
-	o.poller = newPoller(DefaultPollInterval)
+	o.poller = newPoller(DefaultPollInterval, nil)
 	o.start(t)
 	return o
 }
@@ -433,7 +433,7 @@ func TestRemovedKindIsForgotten(t *testing.T) {
 		dropped := 0
 		o := newFollowedCluster(Place{configMaps(), "team"}, func(context.Context) (watch.Interface, error) { return nil, gone })
 		o.policy = &watchPolicy{interval: DefaultPollInterval, startSlot: make(chan struct{}, 1), log: logr.Discard()}
-		o.poller = newPoller(DefaultPollInterval)
+		o.poller = newPoller(DefaultPollInterval, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		o.dropView = func() { dropped++; cancel() }
 		done := make(chan struct{})

@@ -120,7 +120,7 @@ func (c *Cluster) startView(at Place) (*View, error) {
 	v := newView(c.onChange)
 	v.cancel, v.quota, v.onStateChange = cancel, &c.quota, c.poller.recordChange
 	c.views.started[at] = v
-	f := &reflector{view: v, policy: &c.policy, poller: c.poller, lists: c.lists, at: at, source: c, dropView: func() { c.dropView(at, v) }}
+	f := &reflector{view: v, policy: &c.policy, poller: c.poller, at: at, source: c, dropView: func() { c.dropView(at, v) }}
 	go f.run(ctx)
 	return v, nil
 }

@@ -21,7 +21,7 @@ const (
 	goalPushRequests = 0.1
 )
 
-// pushSettle is the time after an installation until the manager polls a cluster at the longest interval.
+// pushSettle is the time after an installation until the manager polls a cluster rarely. The longest interval of a large fleet is longer.
 const pushSettle = 8 * time.Minute
 
 // push measures clusters without a work agent, on a hub without managed clusters.

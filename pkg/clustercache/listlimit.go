@@ -10,7 +10,7 @@ import (
 )
 
 // maxLists bounds the lists of all clusters at a time, apart from the first lists of views: the lists of a thousand clusters at once would take each
-// other's processor time until all lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep no other cluster waiting.
+// other's processor time until all lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep other clusters waiting for seconds only.
 const (
 	maxLists = 64
 	slotTime = 2 * time.Second
@@ -34,8 +34,8 @@ func (l *ListLimit) addClusters(number int32) {
 	}
 }
 
-// longestInterval returns the longest time between two lists of a place: the lists of a large fleet at rest take no more of the manager than the
-// lists of a smaller fleet.
+// longestInterval returns the longest time between two lists of a place. Between 500 and 1,500 polled clusters the lists a second at rest stay the
+// same.
 func (l *ListLimit) longestInterval() time.Duration {
 	if l == nil {
 		return maxPollInterval

@@ -83,3 +83,27 @@ func TestFirstListOutlivesTheWait(t *testing.T) {
 		t.Errorf("the view is %+v, %v", v, err)
 	}
 }
+
+// TestFailedFirstListIsForgotten holds that a first list that fails after its caller has left is not the result of the next caller.
+func TestFailedFirstListIsForgotten(t *testing.T) {
+	var lists atomic.Int32
+	h := &hostileServer{list: func(w http.ResponseWriter, _ *http.Request) {
+		if lists.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		writeList(w, 0, 1, "")
+	}}
+	c, _ := h.connect(t, Options{Limit: NewWatchLimit(0)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.View(ctx, inTeam); err == nil {
+		t.Fatal("the caller gets a view that was not listed")
+	}
+	for len(c.StartedViews()) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if v, err := c.View(t.Context(), inTeam); err != nil || len(v.List()) != 1 {
+		t.Errorf("the view is %+v, %v", v, err)
+	}
+}

@@ -53,9 +53,12 @@ type reflector struct {
 func (f *reflector) run(ctx context.Context) {
 	_, err := f.listPlace(ctx)
 	f.view.firstListErr = err
+	if err != nil {
+		f.dropView() // the next caller lists again
+	}
 	close(f.view.ready)
 	if err != nil {
-		return // awaitView drops the view
+		return
 	}
 	f.followPlace(ctx)
 }
@@ -134,7 +137,7 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	if version := f.view.currentVersion(); version != "" && !f.lastListFailed {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchNotOlderThan
 	}
-	if f.view.isListed() { // the passes that wait for first lists bound the first lists
+	if f.view.isListed() { // the number of passes bounds the first lists
 		release, err := f.poller.lists.acquire(ctx)
 		if err != nil {
 			return false, err

@@ -61,7 +61,7 @@ func (c *Cluster) Views(ctx context.Context, places []Place) (Views, error) {
 	defer cancel()
 	out := Views{}
 	var failed error
-	for n, at := range places { // awaitView drops a failed view, and has to run for every place
+	for n, at := range places {
 		v, err := c.awaitView(ctx, at, views[n])
 		if err != nil && failed == nil {
 			failed = err
@@ -78,15 +78,15 @@ func (c *Cluster) StartedViews() Views {
 	return maps.Clone(c.views.started)
 }
 
-// awaitView waits for the first list of a view. awaitView drops a view whose first list has failed, so that the next caller
-// starts a new view. A list that takes longer than the caller waits goes on.
+// awaitView waits for the first list of a view. A list that takes longer than the caller waits goes on, and a view whose first list has failed is
+// dropped, so that the next caller starts a new view.
 func (c *Cluster) awaitView(ctx context.Context, at Place, v *View) (*View, error) {
 	select {
 	case <-v.ready: // also after the deadline
 	default:
 		select {
 		case <-v.ready:
-		case <-ctx.Done(): // the next caller gets the result of the list
+		case <-ctx.Done(): // the list goes on, and the next caller may get the view
 			return nil, fmt.Errorf("cannot list %s within %s: %w", at.GroupResource(), firstListTimeout, ctx.Err())
 		}
 	}
@@ -97,10 +97,8 @@ func (c *Cluster) awaitView(ctx context.Context, at Place, v *View) (*View, erro
 		}
 		return v, nil
 	case apierrors.IsNotFound(v.firstListErr):
-		c.dropView(at, v)
 		return nil, nil
 	}
-	c.dropView(at, v)
 	return nil, fmt.Errorf("cannot list %s: %w", at.GroupResource(), v.firstListErr)
 }
 

@@ -135,12 +135,12 @@ func (c *connection) sendProbe(ctx context.Context) error {
 }
 
 // isBusy reports whether a probe has failed although the cluster answers other requests: the cluster is busy, perhaps with requests of the manager,
-// and not silent. An error that is neither a status nor of the connection means that the rate limit of the cluster let the probe not pass.
+// and not silent. A deadline before the end of the probe means that the rate limit of the cluster has no turn for the probe in time.
 func (c *connection) isBusy(err error, start time.Time, isLate bool) bool {
 	if isLate {
 		return c.session.AnsweredSince(start)
 	}
-	return !isStatus(err) && !errors.As(err, new(*access.Error)) && c.session.AnsweredSince(c.answerDeadline())
+	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*access.Error)) && c.session.AnsweredSince(c.answerDeadline())
 }
 
 // confirmIdentity reads the UID of the cluster, although the cluster may have answered a moment ago: the address may lead to another cluster since.

@@ -182,13 +182,13 @@ func (p *directPass) keepInstallation(ctx context.Context, place addon.Place) (r
 	if place.Installed.Delivered == "" {
 		return 0, nil // the cluster has no installation to keep
 	}
-	bundle, err := p.renderDelivered(ctx, place)
+	bundle, retry, err := p.renderDelivered(ctx, place)
 	if err != nil {
 		return 0, err
 	}
 	if bundle == nil {
 		p.observed.Kept, err = p.installation.ObserveInventory(ctx, place.Namespace)
-		return 0, err
+		return retry, err
 	}
 	out, err := p.syncBundle(ctx, bundle, place.Installed.Revision)
 	if err != nil {
@@ -201,17 +201,18 @@ func (p *directPass) keepInstallation(ctx context.Context, place addon.Place) (r
 	return reconciler.Soonest(out.Retry, p.observed.Kept.Observation.Settle(p.Clock.Now())), nil
 }
 
-// renderDelivered returns the bundle of the spec that was last delivered; nil when the hub cannot render that spec.
-func (p *directPass) renderDelivered(ctx context.Context, place addon.Place) (*render.Bundle, error) {
+// renderDelivered returns the bundle of the spec that was last delivered. When the hub cannot render that spec, the bundle is nil, and retry is the
+// time after which the hub may be able to; 0 if no time helps.
+func (p *directPass) renderDelivered(ctx context.Context, place addon.Place) (bundle *render.Bundle, retry time.Duration, err error) {
 	place.Revision = place.Installed.Revision
 	if place.Revision == "" || place.Revision == p.revision {
-		return nil, nil
+		return nil, 0, nil
 	}
-	bundle, err := p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(p.resource.Config), place)
+	bundle, err = p.Bundles.OfConfigFrom(ctx, p.Component, client.ObjectKeyFromObject(p.resource.Config), place)
 	if fault := (*render.Error)(nil); errors.As(err, &fault) && !render.IsPending(err) {
-		return nil, nil
+		return nil, fault.RetryAfter(), nil
 	}
-	return bundle, err
+	return bundle, 0, err
 }
 
 // describeUnfinished fills in the observation of a pass that ended early, with the reason.

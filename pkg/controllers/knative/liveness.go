@@ -85,11 +85,11 @@ func (l *liveness) forgetResource(id resourceID) {
 	l.informed.Delete(id)
 }
 
-// recordAnswer records the time of an answer.
+// recordAnswer records the time of an answer, which ends an earlier failure.
 func (l *liveness) recordAnswer(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answeredAt = at
+	l.answeredAt, l.failure = at, nil
 }
 
 // nextProbeAfter returns the time until the next probe of a cluster that is probed at the interval; at least one second.

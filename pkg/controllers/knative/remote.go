@@ -29,8 +29,8 @@ type Remote struct {
 	Sessions *access.Sessions
 	Hub      *HubIdentity
 	Clock    clock.PassiveClock
-	// Requests get the resources of a cluster on which an object of the component changed, and the resources of a cluster after a
-	// probe.
+	// Requests get the resources of a cluster on which an object of the component changed, the resources that wait for a probe, and all resources
+	// of a cluster that has stopped answering.
 	Requests RequestSources
 	// WatchOptions are the options of connections. Remote sets Changed, and the ClusterProfile in Log.
 	WatchOptions clustercache.Options

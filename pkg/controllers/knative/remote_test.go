@@ -154,6 +154,19 @@ func TestProbeOfProxy(t *testing.T) {
 	}
 }
 
+// TestProbeOfForeignAnswers holds that a cluster does not count as busy when its address answers, and not as an API server does.
+func TestProbeOfForeignAnswers(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"an object without metadata": "{}", "a page": "<html>Sign in</html>", "an object that is cut": `{"kind":`} {
+		b := &probeServer{}
+		c := connected(t, b)
+		b.set(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		if err := c.probe(t.Context()); err == nil {
+			t.Errorf("%s counts as an answer of the cluster", name)
+		}
+	}
+}
+
 // TestProbeOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
 func TestProbeOfAnotherCluster(t *testing.T) {
 	t.Parallel()

@@ -198,8 +198,9 @@ func (r *Reconciler) deliverWorks(ctx context.Context, s *scope, in addon.Delive
 	case addon.Rendering, addon.Unresolved, addon.Detaching:
 		return result, nil
 	case addon.InvalidConfiguration:
-		result, err = r.redeliverPayload(ctx, s, in)
-		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, in.Fault.RetryAfter())
+		if result, err = r.redeliverPayload(ctx, s, in); err == nil {
+			result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, in.Fault.RetryAfter())
+		}
 		return result, err
 	case addon.Paused:
 		return result, r.keepPausedWorks(ctx, s)

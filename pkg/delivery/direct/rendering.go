@@ -85,6 +85,7 @@ func (i *Installation) keepRendering(ctx context.Context, b *render.Bundle, a *i
 			i.anchor = nil // the write may be incomplete
 			return Outcome{}, err
 		}
+		p.awaitsCache = true
 		if seen, err = i.cluster.Views(ctx, a.Items.Places()); err != nil {
 			return Outcome{}, err
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // maxLists bounds the lists of all clusters at a time, apart from the first lists of views: the lists of a thousand clusters at once would take each
-// other's processor time until all lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep other clusters waiting for seconds only.
+// other's processor time until all lists exceed their time. slotTime bounds how long a list counts, so that clusters without an answer keep other
+// clusters waiting for seconds only.
 const (
 	maxLists = 64
 	slotTime = 2 * time.Second

@@ -30,7 +30,7 @@ type connection struct {
 	memoryShare *boundedhttp.Share
 	// probed reports whether the cluster has answered a Probe.
 	probed atomic.Bool
-	// lastAnswer is the time of the last answer, in nanoseconds of Unix time; 0 before the first answer.
+	// lastAnswer is the time of the last answer that was no error of the server, in nanoseconds of Unix time; 0 before the first such answer.
 	lastAnswer atomic.Int64
 	// usesHTTP2 reports whether the last answer came through HTTP/2.
 	usesHTTP2 atomic.Bool
@@ -243,7 +243,9 @@ func (c *connection) recordOutcome(turn admission, answer *http.Response, err er
 			c.breaker.recordFailure(turn, c.asStaleIfProbed(f))
 			return
 		}
-		c.lastAnswer.Store(c.opts.Clock.Now().UnixNano())
+		if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode < http.StatusInternalServerError {
+			c.lastAnswer.Store(c.opts.Clock.Now().UnixNano())
+		}
 		c.breaker.recordSuccess(turn)
 	}
 }

@@ -80,7 +80,7 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 // RetryAt returns the time until which requests fail at once, with the last failure; zero when requests are sent.
 func (s *Session) RetryAt() time.Time { return s.conn.breaker.retryAt() }
 
-// AnsweredSince reports whether the cluster has answered any request after a time.
+// AnsweredSince reports whether the cluster has answered any request after a time. A status of 429 or 5xx is no answer.
 func (s *Session) AnsweredSince(t time.Time) bool { return s.conn.lastAnswer.Load() > t.UnixNano() }
 
 // Pings reports whether pings end the connections and watches of a silent cluster within seconds.

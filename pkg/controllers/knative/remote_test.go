@@ -167,6 +167,22 @@ func TestProbeOfForeignAnswers(t *testing.T) {
 	}
 }
 
+// TestProbeOfOverloadedCluster holds that a cluster that puts off every request counts as silent, and not as busy.
+func TestProbeOfOverloadedCluster(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		b := &probeServer{}
+		c := connected(t, b)
+		b.set(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(status)
+		})
+		if err := c.probe(t.Context()); err == nil {
+			t.Errorf("status %d counts as an answer of a busy cluster", status)
+		}
+	}
+}
+
 // TestProbeOfAnotherCluster holds that the connection to a cluster ends when another cluster answers at the address.
 func TestProbeOfAnotherCluster(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,7 @@ func enterVersionTwice(t *testing.T, m team, c *lab.Cluster) {
 		}
 		return err
 	})
+	m.awaitRecordedVersion(t)
 	m.version(t, "1.22")
 	eventually(t, "the cluster runs 1.22 again, with the Jobs of 1.22", 3*time.Minute, s.ranJobs("1.22."))
 	m.awaitRecordedVersion(t)

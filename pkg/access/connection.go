@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -21,6 +22,8 @@ type connection struct {
 	spec     *connectionSpec
 	endpoint *endpoint
 	opts     *Options
+	// pingAfter is the silence of an HTTP/2 connection before a ping.
+	pingAfter time.Duration
 
 	credentials *credentialCache
 	breaker     *circuitBreaker
@@ -46,7 +49,7 @@ type connection struct {
 
 func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pluginRunner) *connection {
 	c := &connection{
-		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts,
+		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts, pingAfter: pingAfter,
 		breaker: &circuitBreaker{opts: opts.Breaker, clock: opts.Clock, jitter: opts.Jitter},
 		limiter: flowcontrol.NewTokenBucketRateLimiter(opts.Cluster.QPS, opts.Cluster.Burst),
 		slots:   make(chan struct{}, opts.Cluster.InFlight),
@@ -261,7 +264,7 @@ func (c *connection) transportFor(with *credential) *http.Transport {
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
-	c.transport, c.certificateID = c.endpoint.newTransport(&c.opts.Cluster, with.certificate), with.certificateID
+	c.transport, c.certificateID = c.endpoint.newTransport(&c.opts.Cluster, with.certificate, c.pingAfter), with.certificateID
 	return c.transport
 }
 

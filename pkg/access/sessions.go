@@ -77,6 +77,9 @@ func (s *Sessions) getOrCreateSession(name types.NamespacedName, spec *connectio
 	if conn == nil {
 		conn = newConnection(spec, at, &s.opts, s.plugins)
 		conn.memoryShare = s.memoryBudget.Share()
+		if len(s.connections) < fastPingConnections {
+			conn.pingAfter = fastPingAfter
+		}
 	}
 	session, failure := newSession(name, conn)
 	s.endSession(name, replacedFault())

@@ -72,6 +72,22 @@ func TestSessionsStayWhileNothingChanges(t *testing.T) {
 	}
 }
 
+// TestFirstConnectionsGetFastPings holds that pings are rare on most connections of a large fleet.
+func TestFirstConnectionsGetFastPings(t *testing.T) {
+	sessions := NewSessions(providers(plugin(t, tokenScript(goodToken))), options())
+	defer sessions.Close()
+	for i := range fastPingConnections + 3 {
+		session := must(t, sessions, profile(fmt.Sprint(i), clientcmdv1.Cluster{Server: fmt.Sprintf("https://127.0.0.1:%d", i+1)}))
+		want := fastPingAfter
+		if i >= fastPingConnections {
+			want = pingAfter
+		}
+		if got := session.conn.pingAfter; got != want {
+			t.Errorf("connection %d gets a ping after %s", i, got)
+		}
+	}
+}
+
 func TestSessionsAreReplaced(t *testing.T) {
 	s := newSpoke(t)
 	for name, change := range map[string]func(*clusterinventoryv1alpha1.ClusterProfile, *Provider){

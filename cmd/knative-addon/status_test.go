@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"open-cluster-management.io/knative-addon/pkg/installations"
 )
 
@@ -26,11 +28,17 @@ func writeHubKubeconfig(t *testing.T, url string) string {
 // newForbiddingHub returns the kubeconfig of a hub that forbids the lists of a resource, and has no objects.
 func newForbiddingHub(t *testing.T, forbidden string) string {
 	t.Helper()
+	return newRefusingHub(t, forbidden, metav1.StatusReasonForbidden, http.StatusForbidden)
+}
+
+// newRefusingHub returns the kubeconfig of a hub that refuses the lists of a resource, and has no objects.
+func newRefusingHub(t *testing.T, refused string, reason metav1.StatusReason, code int) string {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if strings.HasSuffix(r.URL.Path, "/"+forbidden) {
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no list of %s"}`, forbidden)
+		if strings.HasSuffix(r.URL.Path, "/"+refused) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "no list of %s"}`, reason, code, refused)
 			return
 		}
 		kind := "List"
@@ -78,6 +86,19 @@ func TestStatusErrors(t *testing.T) {
 	out, err := execute(t, newStatusCommand(), "", "--kubeconfig", newForbiddingHub(t, "manifestworks"))
 	if err != nil || out != "no installation\n" {
 		t.Errorf("without ManifestWorks the command printed %q and ended with %v", out, err)
+	}
+}
+
+// TestWaitNeedsAllLists holds that a wait for ready does not end before the hub has listed what a pending change shows in.
+func TestWaitNeedsAllLists(t *testing.T) {
+	for _, resource := range []string{"manifestworks", "knativefleets"} {
+		hub := newRefusingHub(t, resource, metav1.StatusReasonInternalError, http.StatusInternalServerError)
+		if _, err := execute(t, newWaitCommand(), "", "--kubeconfig", hub); err == nil || !strings.Contains(err.Error(), "cannot list "+resource) {
+			t.Errorf("without %s, the wait for ready ended with %v", resource, err)
+		}
+		if out, err := execute(t, newWaitCommand(), "", "--kubeconfig", hub, "--for=removed"); err != nil {
+			t.Errorf("without %s, the wait for removed printed %q and ended with %v", resource, out, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/installations"
@@ -82,6 +83,18 @@ func newWaitCommand() *cobra.Command {
 	return cmd
 }
 
+// checkWaitLists returns the errors of lists without which a wait may end too early. A wait for ready needs the optional lists, too, unless the
+// user may not list the objects.
+func checkWaitLists(failed []*installations.ListError, goal installations.Goal) error {
+	errs := []error{checkLists(failed)}
+	for _, e := range failed {
+		if goal == installations.GoalReady && e.IsOptional && !apierrors.IsForbidden(e) {
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (c *waitCommand) runWait(cmd *cobra.Command, names []string) error {
 	goal, err := installations.ParseGoal(c.goal)
 	if err != nil {
@@ -97,7 +110,7 @@ func (c *waitCommand) runWait(cmd *cobra.Command, names []string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 	defer cancel()
 	watcher, failed := s.hub.Watch(ctx, s.query)
-	if err := checkLists(failed); err != nil {
+	if err := checkWaitLists(failed, goal); err != nil {
 		return err
 	}
 	printListErrors(cmd.ErrOrStderr(), failed)

@@ -145,7 +145,11 @@ func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal
 	ended := make(chan struct{})
 	defer close(ended)
 	err := w.Run(ctx, func(objects Objects) (bool, error) {
-		last = Assess(Compose(objects), f, goal)
+		all := Compose(objects)
+		if err := w.checkFleets(all, f, goal); err != nil {
+			return true, err
+		}
+		last = Assess(all, f, goal)
 		if last.Done() {
 			return true, nil
 		}
@@ -162,6 +166,21 @@ func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal
 		return last, err
 	}
 	return last, &TimeoutError{Progress: last, cause: err, stale: w.Failures()}
+}
+
+// checkFleets returns an error when the goal depends on a KnativeFleet that the user cannot list: the resource of a cluster is Ready before
+// the KnativeFleet gives its next revision to the resource.
+func (w *Watcher) checkFleets(all []Installation, f *Filter, goal Goal) error {
+	if w.fleetsError == nil || goal != GoalReady {
+		return nil
+	}
+	selected, _ := f.Select(all)
+	for _, i := range selected {
+		if i.Fleet != "" {
+			return fmt.Errorf("cannot find out whether %s has the latest revision of KnativeFleet %s: %w", i.Object, i.Fleet, w.fleetsError)
+		}
+	}
+	return nil
 }
 
 // failureJudge decides when a failure has lasted long enough.

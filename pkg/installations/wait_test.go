@@ -345,6 +345,40 @@ func TestForbiddenWatchOfFleets(t *testing.T) {
 	}
 }
 
+// TestUnknownFleet holds that no wait for ready succeeds for a child of a KnativeFleet that the user may not list: the KnativeFleet may have
+// another revision for the child.
+func TestUnknownFleet(t *testing.T) {
+	child := edge7(ready, applied)
+	ofFleet(child)
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		fails  bool
+	}{
+		"child":                         {child, true},
+		"resource without KnativeFleet": {edge7(ready, applied), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, _ := recordingHub(t, tc.object)
+			client, isFake := hub.Dynamic.(*dynamicfake.FakeDynamicClient)
+			if !isFake {
+				t.Fatal("the hub has no fake client")
+			}
+			resource := fleetv1alpha1.Resource()
+			client.PrependReactor("list", resource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
+			})
+			watcher, failed := hub.Watch(t.Context(), Query{Components: api.Components()})
+			if len(failed) != 1 || !failed[0].IsOptional {
+				t.Fatalf("the failed lists are %v", failed)
+			}
+			_, err := watcher.Await(t.Context(), clocktesting.NewFakeClock(since().Time), &Filter{Names: []string{"team/edge-7"}}, GoalReady)
+			if failed := err != nil; failed != tc.fails || failed && !strings.Contains(err.Error(), "KnativeFleet web") {
+				t.Errorf("the wait ended with %v", err)
+			}
+		})
+	}
+}
+
 // TestAwaitInterrupted holds that the user's interruption is no timeout.
 func TestAwaitInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 // Watcher keeps the objects of a hub that describe installations.
@@ -25,6 +26,8 @@ type Watcher struct {
 	sources   []source
 	informers []cache.SharedIndexInformer
 	changed   chan struct{}
+	// fleetsError is the error of the list of KnativeFleets.
+	fleetsError error
 
 	mu sync.Mutex
 	// failures are the last errors of watches, by list.
@@ -43,6 +46,11 @@ func (h *Hub) Watch(ctx context.Context, q Query) (*Watcher, []*ListError) {
 	w := &Watcher{hub: h, sources: listed, changed: make(chan struct{}, 1), failures: map[string]watchFailure{}}
 	for i := range listed {
 		w.informers = append(w.informers, w.newInformer(&w.sources[i]))
+	}
+	for _, e := range failed {
+		if e.Resource == (&source{resource: fleetv1alpha1.Resource(), namespace: q.Namespace}).describe() {
+			w.fleetsError = e
+		}
 	}
 	return w, failed
 }

@@ -139,6 +139,24 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestRefusedSpec holds that the mistake of a user is no rollout that stands still, and that the corrected spec is.
+func TestRefusedSpec(t *testing.T) {
+	f := newFleet()
+	refused := resource{
+		name: "typo", finalizer: api.DirectFinalizer, cluster: "edge", version: "1.23", generation: 1,
+		conditions: installed("Ready False InvalidSpec", "InstallSucceeded False InvalidSpec"),
+	}
+	m := New(f.Sources)
+	for state, generation := range map[string]int64{StateRefused: 1, StateDelivering: 2} {
+		refused.generation = generation
+		f.addResource(t, refused)
+		want := map[string]float64{"outdated_clusters component=knative-serving mode=Direct state=" + state: 1}
+		if diff := cmp.Diff(want, only(gather(t, m), "outdated_clusters")); diff != "" {
+			t.Errorf("generation %d (-want +got):\n%s", generation, diff)
+		}
+	}
+}
+
 // TestCollectorFollowsEdits holds that the collector does not take an earlier spec for the present one.
 func TestCollectorFollowsEdits(t *testing.T) {
 	f := newFleet()

@@ -74,11 +74,15 @@ func (c *Collector) readDirectInstallation(s *snapshot, k modeKey, config *unstr
 		s.running[versionKey{k, c.boundVersion(k.component, version)}]++
 	}
 	observed, _, _ := unstructured.NestedInt64(config.Object, "status", "observedGeneration")
-	if config.GetDeletionTimestamp() != nil || observed == config.GetGeneration() && findCondition(config, api.InstallSucceeded).status == statusTrue {
+	isObserved, installed := observed == config.GetGeneration(), findCondition(config, api.InstallSucceeded)
+	if config.GetDeletionTimestamp() != nil || isObserved && installed.status == statusTrue {
 		return
 	}
-	resolved := findCondition(config, api.TargetClusterResolved).status == statusTrue
-	s.countOutdated(outdatedKey{k, stateOf(paused, resolved)}, notReadySince(config))
+	state := stateOf(paused, findCondition(config, api.TargetClusterResolved).status == statusTrue)
+	if state == StateDelivering && isObserved && slices.Contains(api.SpecFaultReasons(), installed.reason) {
+		state = StateRefused
+	}
+	s.countOutdated(outdatedKey{k, state}, notReadySince(config))
 }
 
 // readAddOn counts a ManagedClusterAddOn.

@@ -35,6 +35,7 @@ func newBoundedReasons() boundedReasons {
 			addonv1beta1.AddonAvailableReasonNoProbeResult: true, addonv1beta1.AddonAvailableReasonProbeUnavailable: true,
 			addonv1beta1.AddonAvailableReasonProbeAvailable: true, addonv1beta1.AddonAvailableReasonLeaseUpdateStopped: true,
 			addonv1beta1.AddonAvailableReasonLeaseLeaseNotFound: true, addonv1beta1.AddonAvailableReasonLeaseLeaseUpdated: true,
+			api.ReasonRemoving: true,
 		},
 	}
 	for condition, reasons := range api.Reasons() {

@@ -18,6 +18,8 @@ const (
 	StatePaused = "Paused"
 	// StateNotResolved means that TargetClusterResolved is not True.
 	StateNotResolved = "NotResolved"
+	// StateRefused means that the manager cannot deliver the spec of a resource for one cluster before a user changes the spec.
+	StateRefused = "Refused"
 )
 
 // ModeUnknown stands for the delivery mode of a resource that was not delivered yet.
@@ -94,7 +96,7 @@ func newSnapshot() *snapshot {
 		for _, mode := range []api.DeliveryMode{api.ModeManifestWork, api.ModeDirect} {
 			k := modeKey{component, string(mode)}
 			s.paused[k] = 0
-			for _, state := range []string{StateDelivering, StatePaused, StateNotResolved} {
+			for _, state := range []string{StateDelivering, StatePaused, StateNotResolved, StateRefused} {
 				s.outdated[outdatedKey{k, state}] = 0
 			}
 		}

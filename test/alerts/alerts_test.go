@@ -51,7 +51,9 @@ func stories() map[string]story {
 	const (
 		resolved  = `condition="TargetClusterResolved",mode="ManifestWork",component="knative-serving"`
 		lost      = `knative_addon_managedclusteraddons{` + resolved + `,status="False",reason="ManagedClusterUnavailable",pod="a"}`
+		all       = `knative_addon_managedclusteraddons{` + resolved + `,status="True",reason="TargetResolved",pod="a"}`
 		workloads = `knative_addon_managedclusteraddons{condition="Available",mode="ManifestWork",component="knative-serving",status="False",reason="ProbeUnavailable"}`
+		removing  = `knative_addon_managedclusteraddons{condition="Available",mode="ManifestWork",component="knative-serving",status="False",reason="Removing"}`
 		direct    = `knative_addon_resources{condition="Ready",mode="Direct",component="knative-eventing",status="False",reason="ApplyFailed"}`
 		outdated  = `knative_addon_outdated_clusters{component="knative-serving",mode="ManifestWork",state="Delivering"}`
 		held      = `knative_addon_removals_held{addon="knative-serving",reason="MassRemoval"}`
@@ -76,6 +78,15 @@ func stories() map[string]story {
 		"a tenant lacks a permission":     {"KnativeAddonClusterNotResolved", []string{strings.ReplaceAll(lost, "ManagedClusterUnavailable", "ReferenceNotPermitted") + " 1x90"}, 80, nil},
 		"a fleet configuration has one":   {"KnativeAddonClusterNotResolved", []string{strings.ReplaceAll(lost, "ManagedClusterUnavailable", "ClustersUnresolved") + " 1x90"}, 80, nil},
 		"all clusters are resolved":       {"KnativeAddonClusterNotResolved", []string{strings.NewReplacer("False", "True", "ManagedClusterUnavailable", "TargetResolved").Replace(lost) + " 9x90"}, 80, nil},
+		"many clusters are away":          {"KnativeAddonManyClustersUnreachable", []string{lost + " 1x5 30x60", all + " 269x90"}, 16, []string{`{component="knative-serving", mode="ManifestWork"}`}},
+		"few of many clusters are away":   {"KnativeAddonManyClustersUnreachable", []string{lost + " 30x60", all + " 271x90"}, 40, nil},
+		"four of eight clusters are away": {"KnativeAddonManyClustersUnreachable", []string{lost + " 4x60", all + " 4x60"}, 40, nil},
+		"two replicas see many away":      {"KnativeAddonManyClustersUnreachable", []string{lost + " 3x60", strings.ReplaceAll(lost, `"a"`, `"b"`) + " 3x60"}, 40, nil},
+		"many clusters lack a permission": {"KnativeAddonManyClustersUnreachable", []string{strings.ReplaceAll(lost, "ManagedClusterUnavailable", "ReferenceNotPermitted") + " 9x90"}, 40, nil},
+		"a cluster has no payload yet":    {"KnativeAddonInstallationNotReady", []string{strings.NewReplacer("False", "Unknown", "ProbeUnavailable", "WorkNotFound").Replace(workloads) + " 1x60"}, 50, nil},
+		"a removal does not end":          {"KnativeAddonRemovalStuck", []string{removing + " 1x150"}, 120, []string{`{component="knative-serving", mode="ManifestWork"}`}},
+		"a removal takes an hour":         {"KnativeAddonRemovalStuck", []string{removing + " 1x60 0x90"}, 130, nil},
+		"a resource is removed for hours": {"KnativeAddonRemovalStuck", []string{strings.NewReplacer("ApplyFailed", "Removing", "False", "Unknown").Replace(direct) + " 1x150"}, 120, []string{`{component="knative-eventing", mode="Direct"}`}},
 		"workloads do not run":            {"KnativeAddonInstallationNotReady", []string{workloads + " 2x60"}, 30, []string{`{component="knative-serving", mode="ManifestWork", reason="ProbeUnavailable"}`}},
 		"an upgrade takes ten minutes":    {"KnativeAddonInstallationNotReady", []string{workloads + " 0x5 2x10 0x60"}, 40, nil},
 		"a cluster refuses objects":       {"KnativeAddonInstallationNotReady", []string{direct + " 1x60"}, 30, []string{`{component="knative-eventing", mode="Direct", reason="ApplyFailed"}`}},

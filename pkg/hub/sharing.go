@@ -15,12 +15,16 @@ import (
 
 // Most clusters of a fleet get equal works, and their agents report equal states. The caches of works therefore hold equal manifests,
 // equal options and equal reports once for all clusters. A reader finds the spec and the report that the hub has, with one exception: the
-// condition of a manifest that is True has no lastTransitionTime, because the time differs on each cluster and no reader needs the time.
+// conditions of a manifest have no lastTransitionTime, because the time differs on each cluster. Only condition Applied that is not True has
+// the time, for the readers of failures.
 
-// Limits of the content, in bytes, that a workSharing remembers for the works that arrive later.
+// Limits of the content, in bytes, that a workSharing remembers for the works that arrive later. maxSharedLists is for the lists of the
+// manifests of a work, and of the reports on the manifests: addon-framework orders manifests of equal size at random, so that the payloads
+// of a fleet have hundreds of orders, and the list of each order counts with the whole content.
 const (
 	maxSharedSpecs  = 8 << 20
 	maxSharedStatus = 8 << 20
+	maxSharedLists  = 32 << 20
 )
 
 // workSharing replaces the parts of arriving works by equal parts of earlier works.
@@ -38,9 +42,9 @@ type workSharing struct {
 
 func newWorkSharing() *workSharing {
 	return &workSharing{
-		manifests: newSharedValues[[]byte](maxSharedSpecs), workloads: newSharedValues[[]workv1.Manifest](maxSharedSpecs),
+		manifests: newSharedValues[[]byte](maxSharedSpecs), workloads: newSharedValues[[]workv1.Manifest](maxSharedLists),
 		options:    newSharedValues[workv1.ManifestWorkSpec](maxSharedSpecs),
-		reports:    newSharedValues[[]workv1.ManifestCondition](maxSharedStatus),
+		reports:    newSharedValues[[]workv1.ManifestCondition](maxSharedLists),
 		conditions: newSharedValues[[]metav1.Condition](maxSharedStatus), feedback: newSharedValues[[]workv1.FeedbackValue](maxSharedStatus),
 		texts: newSharedValues[string](maxSharedStatus),
 	}
@@ -97,11 +101,11 @@ func (s *workSharing) shareReports(status *workv1.ManifestResourceStatus) {
 	status.Manifests = reports
 }
 
-// dropTimes removes the times of true conditions.
+// dropTimes removes the times of the conditions of a manifest, except the time of a failure.
 func dropTimes(conditions []metav1.Condition) {
 	for i := range conditions {
-		if conditions[i].Status == metav1.ConditionTrue {
-			conditions[i].LastTransitionTime = metav1.Time{}
+		if c := &conditions[i]; c.Type != workv1.ManifestApplied || c.Status == metav1.ConditionTrue {
+			c.LastTransitionTime = metav1.Time{}
 		}
 	}
 }

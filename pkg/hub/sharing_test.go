@@ -66,6 +66,11 @@ func reportState(w *workv1.ManifestWork, applied time.Time) {
 				condition(workv1.ManifestApplied, 0), condition(workv1.ManifestAvailable, i%4), condition("StatusFeedbackSynced", i%4),
 			},
 		}
+		if kind.Kind == "Job" {
+			notFailed := condition("Failed", i%4)
+			notFailed.Status = metav1.ConditionFalse
+			reported.Conditions = append(reported.Conditions, notFailed)
+		}
 		if kind.Kind == "Deployment" {
 			for _, name := range []string{"Generation", "ObservedGeneration", "SpecReplicas", "Replicas", "UpdatedReplicas", "AvailableReplicas"} {
 				reported.StatusFeedbacks.Values = append(reported.StatusFeedbacks.Values,
@@ -86,11 +91,11 @@ func transformed(t *testing.T, s *workSharing, w *workv1.ManifestWork) *workv1.M
 	return work
 }
 
-// dropTimesOfTrue removes the only part of a report that the caches lack.
-func dropTimesOfTrue(w *workv1.ManifestWork) {
+// dropUnreadTimes removes the only part of a report that the caches lack.
+func dropUnreadTimes(w *workv1.ManifestWork) {
 	for _, m := range w.Status.ResourceStatus.Manifests {
 		for i, c := range m.Conditions {
-			if c.Status == metav1.ConditionTrue {
+			if c.Type != workv1.ManifestApplied || c.Status == metav1.ConditionTrue {
 				m.Conditions[i].LastTransitionTime = metav1.Time{}
 			}
 		}
@@ -99,6 +104,7 @@ func dropTimesOfTrue(w *workv1.ManifestWork) {
 
 const (
 	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"n","name":"a"}}`
+	job        = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"n","name":"a"}}`
 	configMap  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"a"}}`
 	otherMap   = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"b"}}`
 )
@@ -113,7 +119,7 @@ func TestSharing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := reportedWork("c2", manifests...)
 			want.ManagedFields = nil
-			dropTimesOfTrue(want)
+			dropUnreadTimes(want)
 			got := transformed(t, s, reportedWork("c2", manifests...))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("the cached work differs from the work of the hub:\n%s", diff)
@@ -131,6 +137,19 @@ func TestSharing(t *testing.T) {
 				t.Error("the reports of the agent are in memory twice")
 			}
 		})
+	}
+}
+
+// TestSharingTimes holds that clusters which reached the same state at different times have their reports in memory once, also where a
+// condition is False in the usual state.
+func TestSharingTimes(t *testing.T) {
+	s := newWorkSharing()
+	first := transformed(t, s, reportedWork("c1", deployment, job))
+	later := reportedWork("c2", deployment, job)
+	later.Status = workv1.ManifestWorkStatus{}
+	reportState(later, appliedAt.Add(time.Hour))
+	if got := transformed(t, s, later); &got.Status.ResourceStatus.Manifests[0] != &first.Status.ResourceStatus.Manifests[0] {
+		t.Error("the reports of the agent are in memory twice")
 	}
 }
 
@@ -153,7 +172,7 @@ func TestSharingStatus(t *testing.T) {
 			change(&want.Status.ResourceStatus.Manifests[0])
 			change(&got.Status.ResourceStatus.Manifests[0])
 			want.ManagedFields = nil
-			dropTimesOfTrue(want)
+			dropUnreadTimes(want)
 			if diff := cmp.Diff(want, transformed(t, s, got)); diff != "" {
 				t.Errorf("the cached work differs from the work of the hub:\n%s", diff)
 			}
@@ -207,8 +226,8 @@ func TestSharedManifestsLimit(t *testing.T) {
 			size += len(manifests[i].Raw)
 		}
 	}
-	if size > maxSharedSpecs {
-		t.Errorf("lists of manifests with %d bytes are remembered, want at most %d bytes", size, maxSharedSpecs)
+	if size > maxSharedLists {
+		t.Errorf("lists of manifests with %d bytes are remembered, want at most %d bytes", size, maxSharedLists)
 	}
 }
 

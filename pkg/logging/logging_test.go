@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -38,7 +39,7 @@ func TestNoVerbosityLogsObjects(t *testing.T) {
 		"a list": &corev1.SecretList{Items: []corev1.Secret{*secret()}}, "data": secret().Data, "bytes": []byte(canary),
 		"an unstructured object":     &unstructured.Unstructured{Object: map[string]any{"data": canary}},
 		"the content of an object":   map[string]any{"data": canary},
-		"a manifest":                 workv1.Manifest{},
+		"a manifest":                 workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(`{"kind":"Secret","stringData":{"token":"` + canary + `"}}`)}},
 		"headers":                    http.Header{"Authorization": {"Bearer " + canary}},
 		"a pointer to a credential":  &struct{ Token string }{canary},
 		"a function":                 func() {},

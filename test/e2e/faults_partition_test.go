@@ -26,8 +26,12 @@ type partitionStory struct {
 	histories writeHistories
 }
 
-// secondManager is the component of the second manager.
-const secondManager = harness.Manager + "-2"
+const (
+	// secondManager is the component of the second manager.
+	secondManager = harness.Manager + "-2"
+	// lastDeadline is the progress deadline of the last edit.
+	lastDeadline = "702s"
+)
 
 // TestPartition separates the manager that leads from the hub, but not from the clusters, and later suspends the manager that leads.
 // Another manager leads and delivers an edit. The former leader undoes nothing, and ends.
@@ -47,18 +51,18 @@ func TestPartition(t *testing.T) {
 		}
 		proxy.Inject(nil)
 		s.restart(t, harness.Manager)
-		s.histories.checkPhase(t, "partition")
+		s.histories.checkWrites(t, "partition")
 	})
 	t.Run("the leader is suspended, and continues", func(t *testing.T) {
 		if err := s.Pause(secondManager); err != nil {
 			t.Fatal(err)
 		}
-		s.deliverEdit(t, "702s")
+		s.deliverEdit(t, lastDeadline)
 		if err := s.Resume(secondManager); err != nil {
 			t.Fatal(err)
 		}
 		s.awaitEnd(t, secondManager)
-		s.histories.checkPhase(t, "suspension")
+		s.histories.checkWrites(t, "suspension")
 		// A manager that waits to lead keeps objects in the queues of addon-framework, and is never at rest.
 		if err := s.Stop(secondManager); err != nil {
 			t.Fatal(err)
@@ -66,6 +70,11 @@ func TestPartition(t *testing.T) {
 	})
 	s.checkRest(t)
 	s.histories.checkPhase(t, "end")
+	for _, w := range s.ways {
+		if err := w.checkDeadlineIs(lastDeadline)(t.Context()); err != nil {
+			t.Errorf("%s does not have the last edit at the end: %v", w.Name, err)
+		}
+	}
 }
 
 // newPartitionStory runs two managers, and installs Serving in both modes. The first manager leads, and reaches the hub through the proxy.

@@ -46,6 +46,14 @@ func (k *hostileAgent) forgePausedPayload(t *testing.T, private *addonv1beta1.Co
 			k.patchWork(t, w.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, workv1.ManifestConfigSpecHashAnnotationKey, configs))
 		}
 	}
+	// Before the forgery, ManifestApplied does not report the pause: the cluster has the configuration that OCM wants.
+	eventually(t, "the manager sees the forgery in the pause", time.Minute, func(ctx context.Context) error {
+		c, err := manifestApplied(ctx, k.Fleet, k.cluster)
+		if err != nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "paused by annotation") {
+			return fmt.Errorf("ManifestApplied is %+v, error %w", c, err)
+		}
+		return nil
+	})
 	k.annotate(t, k.cluster, api.PausedAnnotation, "false")
 	k.awaitPayload(t, before)
 	k.awaitRecovery(t)
@@ -220,7 +228,8 @@ func (k *hostileAgent) checkFoundationRestored(ctx context.Context, name string)
 	switch {
 	case w.DeletionTimestamp != nil, len(w.OwnerReferences) != 1 || w.OwnerReferences[0].UID != a.UID:
 		return fmt.Errorf("it has owners %v and is deleted: %t", w.OwnerReferences, w.DeletionTimestamp != nil)
-	case w.Annotations[api.DigestAnnotation] == "forged", w.Annotations[api.OrphanedAnnotation] != "":
+	case w.Annotations[api.DigestAnnotation] == "forged", w.Annotations[api.OrphanedAnnotation] != "", w.Annotations[api.KeptAnnotation] != "",
+		strings.Contains(w.Annotations[api.FinishedJobsAnnotation], "forged"):
 		return fmt.Errorf("it has annotations %v", w.Annotations)
 	case len(w.Spec.Workload.Manifests) < 2:
 		return fmt.Errorf("it has %d manifests", len(w.Spec.Workload.Manifests))

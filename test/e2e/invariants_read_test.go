@@ -25,6 +25,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -112,6 +113,17 @@ func (s *storyRecord) readReports(ctx context.Context) ([]report, error) {
 			}
 		}
 	}
+	fleets, err := listAll(ctx, client, fleetv1alpha1.Resource())
+	if err != nil {
+		return nil, err
+	}
+	for i := range fleets {
+		r, err := readReport(&fleets[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
 	return out, nil
 }
 
@@ -129,7 +141,7 @@ func listAll(ctx context.Context, client dynamic.Interface, gvr schema.GroupVers
 
 func readReport(o *unstructured.Unstructured) (report, error) {
 	var status struct {
-		ObservedGeneration *int64             `json:"observedGeneration"`
+		ObservedGeneration int64              `json:"observedGeneration"`
 		Conditions         []metav1.Condition `json:"conditions"`
 	}
 	raw, _, err := unstructured.NestedMap(o.Object, "status")
@@ -147,8 +159,8 @@ func readReport(o *unstructured.Unstructured) (report, error) {
 		Name: o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName(), Deleting: o.GetDeletionTimestamp() != nil,
 		Generation: o.GetGeneration(), Observed: o.GetGeneration(), Conditions: status.Conditions,
 	}}
-	if o.GroupVersionKind().Group == api.Group && status.ObservedGeneration != nil {
-		r.Observed = *status.ObservedGeneration
+	if group := o.GroupVersionKind().Group; group == api.Group || group == fleetv1alpha1.Group { // the programs of the add-on write these statuses
+		r.Observed = status.ObservedGeneration
 	}
 	return r, nil
 }

@@ -30,6 +30,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
 )
 
@@ -59,7 +60,7 @@ func (s *storyRecord) readTexts(ctx context.Context) ([]writtenText, error) {
 	}
 	for _, gvr := range []schema.GroupVersionResource{
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
-		api.Serving.Resource(), api.Eventing.Resource(), profileResource, addOnResource,
+		api.Serving.Resource(), api.Eventing.Resource(), fleetv1alpha1.Resource(), profileResource, addOnResource,
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "clustermanagementaddons"},
 		{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"},
 		{Group: "apps", Version: "v1", Resource: "controllerrevisions"},

@@ -198,6 +198,7 @@ func TestManagerKilled(t *testing.T) {
 	for _, c := range f.clusters {
 		connect(t, c).emptied(t)
 	}
+	f.worksGone(t, f.Managed[0])
 }
 
 // patchAll patches the resources of the clusters.

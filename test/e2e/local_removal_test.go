@@ -90,7 +90,7 @@ func (l localInstalls) adoptForeign(t *testing.T) {
 	l.annotate(t, "first", api.ForceOrphanAnnotation, "true")
 	l.delete(t, "first")
 	l.gone(t, api.Serving, "first")
-	event(t, l.team, "Orphaned")
+	event(t, l.team, "Orphaned", "stay on the hub", "lists the objects")
 	l.removeOwnership(t)
 	before := l.pods(t)
 

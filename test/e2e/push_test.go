@@ -377,7 +377,7 @@ func (p push) orphanUnreachable(t *testing.T, name string, c *lab.Cluster) {
 		t.Fatal(err)
 	}
 	p.gone(t, api.Serving, name)
-	event(t, p.team, "Orphaned")
+	event(t, p.team, "Orphaned", fmt.Sprintf("stay on the cluster of ClusterProfile %q", p.namespace+"/"+name), "lists the objects")
 	if diff := cmp.Diff(before, specs(t, s)); diff != "" {
 		t.Errorf("it was written to:\n%s", diff)
 	}

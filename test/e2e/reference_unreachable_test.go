@@ -289,7 +289,7 @@ func loseCluster(t *testing.T, m team, c *lab.Cluster) {
 	}
 }
 
-// objectVersions returns the resource version of each object of an installation, or the generation of an object with a status.
+// specs returns the resource version of each object of an installation, or the generation of an object with a status.
 func specs(t *testing.T, s spoke) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -310,6 +310,7 @@ func specs(t *testing.T, s spoke) map[string]string {
 	add("apps", "deployments", byGeneration)
 	add("apiextensions.k8s.io", "customresourcedefinitions", byGeneration)
 	add("admissionregistration.k8s.io", "validatingwebhookconfigurations", byGeneration)
+	add("admissionregistration.k8s.io", "mutatingwebhookconfigurations", byGeneration)
 	return out
 }
 
@@ -320,7 +321,7 @@ func deleteWhileUnreachable(t *testing.T, m team, c *lab.Cluster) {
 	if err := m.resources(api.Serving).Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving}, c.Name)
+	m.becomes(t, api.Serving, c.Name, conditionState{api.InstallSucceeded, metav1.ConditionUnknown, api.ReasonRemoving}, c.Name, api.ForceOrphanAnnotation)
 	m.back(t, c)
 	m.gone(t, api.Serving, c.Name)
 	connect(t, c).emptied(t)
@@ -342,7 +343,8 @@ func deleteWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
 		t.Fatal(err)
 	}
 	m.gone(t, api.Serving, c.Name)
-	event(t, m, "Orphaned")
+	event(t, m, "Orphaned", fmt.Sprintf("stay on cluster %q", c.Name))
+	event(t, m, "Orphaned", fmt.Sprintf("cluster %q keeps", c.Name), "activator")
 	m.back(t, c)
 	eventually(t, "the works are gone from the hub", 2*time.Minute, func(ctx context.Context) error {
 		works, err := m.ComponentWorks(ctx, api.Serving, c.Name)

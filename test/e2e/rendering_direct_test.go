@@ -106,10 +106,7 @@ func (f knativeFleet) stopDirectRendering(t *testing.T) {
 	waiting := connect(t, f.Spokes[1])
 	before := waiting.restingSpecs(t)
 	for range 2 {
-		// A restarted manager reports the stop again: the Event tells that it has decided.
-		if _, err := f.Command(t.Context(), "kubectl", "delete", "events", "--all-namespaces", "--field-selector", "reason=RenderingStopped"); err != nil {
-			t.Fatal(err)
-		}
+		f.deleteStops(t)
 		f.runManager(t, otherDirectRendering)
 		f.awaitTurn(t, metav1.ConditionTrue, api.ReasonRenderingRuns, first)
 		f.awaitTurn(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)

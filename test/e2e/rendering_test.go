@@ -82,6 +82,7 @@ func stopRendering(t *testing.T, m team, hash string) {
 	m.awaitRendering(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
 	m.awaitRendering(t, metav1.ConditionFalse, api.ReasonRenderingWaits, rest...)
 	m.awaitStop(t, refusing.Name)
+	m.deleteStops(t)
 	m.runManager(t, otherRendering)
 	m.awaitStop(t, refusing.Name)
 	m.awaitRendering(t, metav1.ConditionUnknown, api.ReasonRenderingDelivering, refusing)
@@ -184,12 +185,23 @@ func (m team) awaitRendering(t *testing.T, status metav1.ConditionStatus, reason
 	}
 }
 
+// renderingStopped is the reason of the Event that reports the stop of a rollout of a rendering.
+const renderingStopped = "RenderingStopped"
+
+// deleteStops deletes the Events that awaitStop reads. A restarted manager reports the stop again: the next Event tells that the manager has
+// decided.
+func (m team) deleteStops(t *testing.T) {
+	t.Helper()
+	if _, err := m.Command(t.Context(), "kubectl", "delete", "events", "--all-namespaces", "--field-selector", "reason="+renderingStopped); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // awaitStop waits until an Event of the ClusterManagementAddOn reports that the rollout of a rendering stops at a cluster.
 func (m team) awaitStop(t *testing.T, cluster string) {
 	t.Helper()
-	const reason = "RenderingStopped"
-	eventually(t, "Event "+reason, 2*time.Minute, func(ctx context.Context) error {
-		out, err := m.Command(ctx, "kubectl", "get", "events", "--all-namespaces", "--field-selector", "reason="+reason, "--output", "jsonpath={.items[*].message}")
+	eventually(t, "Event "+renderingStopped, 2*time.Minute, func(ctx context.Context) error {
+		out, err := m.Command(ctx, "kubectl", "get", "events", "--all-namespaces", "--field-selector", "reason="+renderingStopped, "--output", "jsonpath={.items[*].message}")
 		if err == nil && !strings.Contains(out, cluster) {
 			err = fmt.Errorf("the Events say %q", out)
 		}

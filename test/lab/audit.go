@@ -65,6 +65,7 @@ const reports = `- level: Request
   - {group: "", resources: [events]}
   - {group: events.k8s.io, resources: [events]}
   - {group: operator.knative.dev, resources: ["*/status"]}
+  - {group: knative.open-cluster-management.io, resources: ["*/status"]}
   - {group: addon.open-cluster-management.io, resources: ["*/status"]}
 `
 

@@ -297,6 +297,10 @@ func TestAnnotations(t *testing.T) {
 
 	h.apply("", map[string]string{api.PinnedVersionAnnotation: "1.23.0", api.InstallNamespaceAnnotation: "kn"})
 	h.settle()
+	placed := func(r appsv1.ControllerRevision) bool { return r.Annotations[api.InstallNamespaceAnnotation] == "kn" }
+	if !slices.ContainsFunc(h.list(), placed) {
+		t.Error("no revision has the install namespace of the resource")
+	}
 	h.apply("", map[string]string{api.PinnedVersionAnnotation: "1.23.0"})
 	h.settle()
 	for _, r := range h.list() {

@@ -15,15 +15,16 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
-// TestFlappingCluster holds that a cluster which is reachable and unreachable every other second costs a few writes a minute, and
-// that the last state is written.
+// TestFlappingCluster holds that a cluster which is reachable and unreachable every other second costs the first report,
+// transitionBurst transitions at once, and then one transition in each transitionInterval, and that the last state is written.
 func TestFlappingCluster(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
 	clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
 	w.d.Clock, w.r.Status.Clock = clock, clock
 	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "nothing is applied"}
 	unreachable := &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonRemoteClusterStale}, Retry: time.Minute}
-	for second := range 60 {
+	const turns = 60
+	for second := range turns {
 		w.clusterError = unreachable
 		if second%2 == 0 {
 			w.clusterError = nil
@@ -35,8 +36,9 @@ func TestFlappingCluster(t *testing.T) {
 	}
 	w.clusterError = unreachable
 	written := slices.DeleteFunc(w.written(), func(request string) bool { return request != "hub: patch knativeservings/status" })
-	if len(written) > 8 {
-		t.Errorf("60 turns in a minute cost %d writes", len(written))
+	const elapsed = (turns - 1) * time.Second
+	if permitted := 1 + transitionBurst + int(elapsed/transitionInterval); len(written) > permitted {
+		t.Errorf("%d turns in %s cost %d writes, want at most %d", turns, elapsed, len(written), permitted)
 	}
 	clock.SetTime(clock.Now().Add(transitionInterval))
 	if _, err := w.reconcile(); err != nil {

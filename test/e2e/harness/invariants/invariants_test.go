@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -126,8 +127,14 @@ func TestReportConsistently(t *testing.T) {
 		}
 		return `{"status":{"conditions":[` + strings.Join(conditions, ",") + `]}}`
 	}
+	withVerified := func(status, verified string) string {
+		return strings.TrimSuffix(status, `]}}`) + fmt.Sprintf(`,{"type":%q,"status":%q}]}}`, api.Verified, verified)
+	}
 	for name, tc := range map[string]struct{ content, resource, want string }{
 		"all are True":                    {content: status("True", "True"), resource: "knativeservings/status"},
+		"Ready and verified":              {content: withVerified(status("True", "True"), "True"), resource: "knativeservings/status"},
+		"Ready before the verification":   {content: withVerified(status("True", "True"), "False"), resource: "knativeservings/status", want: "Verified=False"},
+		"neither Ready nor verified":      {content: withVerified(status("False", "True"), "False"), resource: "knativeservings/status"},
 		"Ready with a False condition":    {content: status("True", "False"), resource: "knativeservings/status", want: "DeploymentsAvailable=False"},
 		"Ready with an Unknown condition": {content: status("True", "Unknown"), resource: "knativeeventings/status", want: "DeploymentsAvailable=Unknown"},
 		"not Ready":                       {content: status("False", "False"), resource: "knativeservings/status"},
@@ -138,6 +145,29 @@ func TestReportConsistently(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			expectViolation(t, ReportConsistently([]lab.Change{{Group: api.Group, Resource: tc.resource, Name: "k", Content: []byte(tc.content)}}), tc.want)
+		})
+	}
+}
+
+func TestReportFleetConsistently(t *testing.T) {
+	status := func(ready, rolledOut string, others ...string) string {
+		conditions := append([]string{
+			fmt.Sprintf(`{"type":"Ready","status":%q},{"type":"RolledOut","status":%q}`, ready, rolledOut), `{"type":"TargetClusterResolved","status":"True"}`,
+		}, others...)
+		return `{"status":{"conditions":[` + strings.Join(conditions, ",") + `]}}`
+	}
+	for name, tc := range map[string]struct{ content, want string }{
+		"all are True":                 {content: status("True", "True", `{"type":"DependenciesInstalled","status":"True"},{"type":"RemovalHeld","status":"True"}`)},
+		"Ready before the rollout":     {content: status("True", "False"), want: "RolledOut=False"},
+		"Ready with a missing kind":    {content: status("True", "True", `{"type":"DependenciesInstalled","status":"False"}`), want: "DependenciesInstalled=False"},
+		"Ready alone":                  {content: `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, want: "RolledOut=absent"},
+		"neither rolled out nor Ready": {content: status("False", "False")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expectViolation(t, ReportConsistently([]lab.Change{
+				{Group: fleetv1alpha1.Group, Resource: "knativefleets/status", Name: "web", Content: []byte(tc.content)},
+				{Group: "addon.open-cluster-management.io", Resource: "managedclusteraddons/status", Name: "a", Content: []byte(tc.content)},
+			}), tc.want)
 		})
 	}
 }

@@ -75,6 +75,8 @@ func TestEndRefusals(t *testing.T) {
 		}
 		return out.String()
 	}
+	// An error that joins several errors has a line for each; klog prints such an error as a block.
+	const joined = "<\n\tcannot create KnativeServing \"team/a\": knativeservings \"a\" is forbidden: policy x denied request\n\tcannot create KnativeServing \"team/b\"\n >"
 	done := passLines(100, fleet, "a", "done", "")
 	for name, tc := range map[string]struct {
 		log  []string
@@ -84,6 +86,11 @@ func TestEndRefusals(t *testing.T) {
 			log:  []string{done, repeat(3*mostRefusals, forbidden), done},
 			want: "manager: an API server has refused 10 passes of controller knativefleets over team/a one after the other: controllerrevisions.apps",
 		},
+		"refusals with an error of several lines": {
+			log:  []string{done, repeat(mostRefusals, joined)},
+			want: `over team/a one after the other: cannot create KnativeServing "team/a": knativeservings "a" is forbidden`,
+		},
+		"refusals, and a success after an error of several lines": {log: []string{repeat(mostRefusals-1, joined), done, repeat(mostRefusals-1, joined)}},
 		"few refusals":                        {log: []string{repeat(mostRefusals-1, forbidden)}},
 		"refusals that end":                   {log: []string{repeat(mostRefusals-1, forbidden), done, repeat(mostRefusals-1, forbidden)}},
 		"refusals of two managers":            {log: []string{repeat(mostRefusals-1, forbidden), startLine(fleet), repeat(mostRefusals-1, forbidden)}},

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
@@ -20,7 +22,8 @@ func ReportConsistently(changes []lab.Change) []string {
 	var out []string
 	for i := range changes {
 		c := &changes[i]
-		if c.Group != api.Group || !strings.HasSuffix(c.Resource, "/status") || len(c.Content) == 0 {
+		required, optional := summarizedConditions(c.Group)
+		if len(required) == 0 || !strings.HasSuffix(c.Resource, "/status") || len(c.Content) == 0 {
 			continue
 		}
 		var written struct {
@@ -32,28 +35,38 @@ func ReportConsistently(changes []lab.Change) []string {
 			out = append(out, fmt.Sprintf("the write of the status of %s cannot be read: %v", describeChange(c), err))
 			continue
 		}
-		if without := notTrue(written.Status.Conditions); without != "" {
+		if !apimeta.IsStatusConditionTrue(written.Status.Conditions, api.Ready) {
+			continue
+		}
+		if without := findNotTrue(written.Status.Conditions, required, optional); without != "" {
 			out = append(out, fmt.Sprintf("the status of %s was written with Ready=True and %s", describeChange(c), without))
 		}
 	}
 	return out
 }
 
-// notTrue returns the first condition that contradicts Ready=True, or an empty text.
-func notTrue(conditions []metav1.Condition) string {
-	status := func(condition string) metav1.ConditionStatus {
-		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == condition })
-		if i < 0 {
-			return "absent"
-		}
-		return conditions[i].Status
+// summarizedConditions returns the conditions that Ready summarizes in resources of a group of this project; none for other groups. A status
+// may lack an optional condition.
+func summarizedConditions(group string) (required, optional []string) {
+	switch group {
+	case api.Group:
+		return api.ConditionTypes(), []string{api.Verified}
+	case fleetv1alpha1.Group:
+		return []string{fleetv1alpha1.RolledOut, fleetv1alpha1.TargetClusterResolved},
+			[]string{fleetv1alpha1.VersionMigrationEligible, fleetv1alpha1.DependenciesInstalled}
 	}
-	if status(api.Ready) != metav1.ConditionTrue {
-		return ""
-	}
-	for _, condition := range api.ConditionTypes() {
-		if s := status(condition); s != metav1.ConditionTrue {
-			return fmt.Sprintf("%s=%s", condition, s)
+	return nil, nil
+}
+
+// findNotTrue returns the first condition that contradicts Ready=True, or an empty text.
+func findNotTrue(conditions []metav1.Condition, required, optional []string) string {
+	for _, condition := range slices.Concat(required, optional) {
+		c := apimeta.FindStatusCondition(conditions, condition)
+		switch {
+		case c == nil && slices.Contains(required, condition):
+			return condition + "=absent"
+		case c != nil && c.Status != metav1.ConditionTrue:
+			return fmt.Sprintf("%s=%s", condition, c.Status)
 		}
 	}
 	return ""

@@ -5,6 +5,7 @@ package invariants
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ const mostRefusals = 10
 func EndRefusals(program, log string) []string {
 	var out []string
 	refusals, objects := map[[2]string]int{}, map[string][2]string{}
-	for line := range strings.Lines(log) {
+	for _, line := range joinLines(log) {
 		_, message, _ := strings.Cut(line, `] "`)
 		switch {
 		case strings.HasPrefix(message, `Starting Controller" `):
@@ -41,6 +42,30 @@ func EndRefusals(program, log string) []string {
 					program, mostRefusals, key[0], key[1], values["err"]))
 			}
 		}
+	}
+	return out
+}
+
+// joinLines returns the lines of a log. A value that klog prints over several lines, as in key=< with one tab before each line and the end
+// " >", becomes a quoted value in one line.
+func joinLines(log string) []string {
+	var out, block []string
+	begin := ""
+	for line := range strings.Lines(log) {
+		line = strings.TrimSuffix(line, "\n")
+		if begin != "" {
+			if text, isValue := strings.CutPrefix(line, "\t"); isValue {
+				block = append(block, text)
+				continue
+			}
+			line = begin + strconv.Quote(strings.Join(block, "\n")) + strings.TrimPrefix(line, " >")
+			begin, block = "", nil
+		}
+		if key, isBegin := strings.CutSuffix(line, "=<"); isBegin {
+			begin = key + "="
+			continue
+		}
+		out = append(out, line)
 	}
 	return out
 }

@@ -5,7 +5,6 @@ package access
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -106,21 +105,27 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 		return nil, err
 	}
 	c.usesHTTP2.Store(resp.ProtoMajor >= 2)
-	switch err := c.endpoint.normalizeResponse(req, resp); {
-	case err != nil:
-		_ = resp.Body.Close()
-		cancel()
-		leave()
-		c.breaker.recordOffence(err)
-		return nil, err
-	case isWatch(req) && resp.StatusCode < http.StatusBadRequest:
+	// A client reads a watch as a stream only with this status, and reads any other answer to the end.
+	isStream := isWatch(req) && resp.StatusCode == http.StatusOK
+	f = c.endpoint.normalizeResponse(req, resp)
+	switch {
+	case f != nil:
+		c.breaker.recordOffence(f)
+	case isStream && !isJSON(resp):
+		f = c.endpoint.newRefusedWatchFault(req)
+	case isStream:
 		// A watch stays open for long and holds no slot once the answer has begun.
 		resp.Body = &watchBody{resp.Body, cancel}
 		leave()
+		return resp, nil
 	default:
 		resp.Body = c.limitBody(ctx, cancel, resp, leave)
+		return resp, nil
 	}
-	return resp, nil
+	_ = resp.Body.Close()
+	cancel()
+	leave()
+	return nil, f
 }
 
 // waitForTurn waits for the turn of a request.
@@ -169,9 +174,7 @@ func (c *connection) sendWithCredential(req *http.Request, alive func() *fault) 
 		if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 			return answer, nil
 		}
-		// Reading the rest of the body lets the transport use the connection again.
-		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10)
-		_ = answer.Body.Close()
+		_ = answer.Body.Close() // the rest of the body may never come
 	}
 }
 

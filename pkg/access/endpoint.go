@@ -101,7 +101,7 @@ func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 const (
 	pingAfter, fastPingAfter = 6 * time.Second, 2 * time.Second
 	pingTimeout              = 3 * time.Second
-	fastPingConnections              = 100
+	fastPingConnections      = 100
 )
 
 // headerTable bounds the memory of the headers that HTTP/2 compresses by repetition, in bytes. The paths of the requests fill a table of the

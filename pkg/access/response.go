@@ -81,6 +81,19 @@ func (e *endpoint) newRefusedAnswerFault(req *http.Request, what string) *fault 
 	}
 }
 
+// newRefusedWatchFault returns the fault of a watch that client-go cannot read. The fault is no offence: the cluster may answer lists well.
+func (e *endpoint) newRefusedWatchFault(req *http.Request) *fault {
+	f := e.newRefusedAnswerFault(req, "with watch=true is of another media type than "+mediaJSON)
+	f.nextStep = "see whether a proxy before the cluster answers watches itself"
+	return f
+}
+
+// isJSON reports whether the media type of an answer is JSON.
+func isJSON(resp *http.Response) bool {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && media == mediaJSON
+}
+
 // limitBody returns the body of an answer within the limits, except for watches.
 func (c *connection) limitBody(ctx context.Context, cancel context.CancelFunc, resp *http.Response, leave func()) io.ReadCloser {
 	limits := boundedhttp.ResponseLimits()

@@ -123,7 +123,10 @@ func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, f
 	}
-	w.onClose = func() { s.removeWatch(w); cancel(); s.conn.closeIdleConnections() }
+	end := func() { s.removeWatch(w); cancel(); s.conn.closeIdleConnections() }
+	// A client that cannot read an answer may never close the answer.
+	stop := context.AfterFunc(req.Context(), end)
+	w.onClose = func() { stop(); end() }
 	answer, err := s.conn.roundTrip(req.WithContext(ctx), s.endReason)
 	if err != nil {
 		w.onClose()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,6 +99,11 @@ func CheckMetadata(m *metav1.ObjectMeta) error {
 		}
 	}
 	return nil
+}
+
+// cutText returns the first bytes of a text of a cluster, up to a limit.
+func cutText(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 // objectQuota bounds the cached objects of a cluster by MaxObjects. A nil quota is no bound.

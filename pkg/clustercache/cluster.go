@@ -105,8 +105,14 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 	return ns.UID, CheckMetadata(&ns.ObjectMeta)
 }
 
-// RecordLoss notes that the cluster did not answer: what is not watched may have changed in the meantime.
-func (c *Cluster) RecordLoss() { c.poller.requestLists() }
+// RecordLoss notes that the cluster did not answer: objects that are not watched may have changed in the meantime, and the cluster, not the list of
+// a place, may be the cause of failed lists.
+func (c *Cluster) RecordLoss() {
+	c.poller.requestLists()
+	for _, v := range c.StartedViews() {
+		v.restartListFailure()
+	}
+}
 
 // Restorations returns how often the resource versions of the cluster went back, as after a restore from a backup.
 func (c *Cluster) Restorations() int32 { return c.policy.restorations.Load() }

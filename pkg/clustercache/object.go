@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"unique"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -152,7 +151,7 @@ const maxServiceText = 512
 func readService(u *unstructured.Unstructured) *workload.ServiceState {
 	text := func(fields map[string]any, name string) string {
 		value, _ := fields[name].(string)
-		return strings.ToValidUTF8(value[:min(len(value), maxServiceText)], "")
+		return cutText(value, maxServiceText)
 	}
 	field := func(fields ...string) any {
 		value, _, _ := unstructured.NestedFieldNoCopy(u.Object, fields...) // a value of another type counts as absent

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// minListPause and maxListPause bound the time between two attempts to list. Each pause is twice the pause before.
+	// minListPause and maxListPause bound the time between two attempts to list, or to watch. Each pause is twice the pause before.
 	minListPause, maxListPause = time.Second, 30 * time.Second
 	// watchBeginTimeout bounds the time until a watch begins.
 	watchBeginTimeout = 10 * time.Second
@@ -48,6 +48,8 @@ type reflector struct {
 	dropView func()
 	// lastListFailed reports that the last list failed.
 	lastListFailed bool
+	// versionRefused reports that the API server could not watch from the version of a list. A watch that lasts clears the field.
+	versionRefused bool
 }
 
 func (f *reflector) run(ctx context.Context) {
@@ -63,39 +65,52 @@ func (f *reflector) run(ctx context.Context) {
 	f.followPlace(ctx)
 }
 
-// followPlace watches a place that was listed a moment ago. A place that is not watched passes to the poller.
+// followPlace watches a place that was listed a moment ago. A place that is not watched passes to the poller. The pauses between watches grow until
+// a watch lasts.
 func (f *reflector) followPlace(ctx context.Context) {
-	pauses := f.listBackoff()
+	listPauses, watchPauses := f.newBackoff(), f.newBackoff()
+	f.versionRefused = false
 	for listed := true; ctx.Err() == nil; {
 		if !listed {
 			if _, err := f.listPlace(ctx); err != nil { // the probe of the cluster reports an unreachable cluster
 				f.policy.log.V(1).Info("cannot list", "resource", f.at.GroupResource(), "error", err.Error())
-				sleepContext(ctx, pauses.Step())
+				sleepContext(ctx, listPauses.Step())
 				continue
 			}
-			pauses = f.listBackoff()
+			listPauses = f.newBackoff()
 		}
 		ended, watched := f.policy.acquireWatch(f.at)
 		if !watched {
 			f.poller.addPlace(f.newPolledPlace(ctx))
 			return
 		}
-		err := f.watchPlace(ctx, ended)
-		if listed = err == nil; listed || errors.Is(err, errPolled) {
+		lasted, err := f.watchPlace(ctx, ended)
+		if lasted {
+			watchPauses, f.versionRefused = f.newBackoff(), false
+		}
+		listed = err == nil
+		if errors.Is(err, errPolled) || listed && lasted {
 			continue
 		}
-		f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", err.Error())
-		now := time.Now()
-		f.policy.lostAt.Store(&now)
-		f.poller.requestLists()
-		f.view.onChange("") // the cluster may be unreachable
-		sleepContext(ctx, pauses.Step())
+		if !listed {
+			f.recordLostWatch(err)
+		}
+		sleepContext(ctx, watchPauses.Step())
 	}
+}
+
+// recordLostWatch records that a watch has failed: the cluster may be unreachable.
+func (f *reflector) recordLostWatch(why error) {
+	f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", why.Error())
+	now := time.Now()
+	f.policy.lostAt.Store(&now)
+	f.poller.requestLists()
+	f.view.onChange("")
 }
 
 // newPolledPlace returns the place for the poller.
 func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
-	pauses := f.listBackoff()
+	pauses := f.newBackoff()
 	list := func() (pause time.Duration, isPolled bool) {
 		if ctx.Err() != nil {
 			return 0, false
@@ -104,7 +119,7 @@ func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
 			f.policy.log.V(1).Info("cannot list", "resource", f.at.GroupResource(), "error", err.Error())
 			return pauses.Step(), true
 		}
-		pauses = f.listBackoff()
+		pauses = f.newBackoff()
 		if _, watched := f.policy.acquireWatch(f.at); watched {
 			f.poller.requestLists() // the other places of the cluster may be watched too
 			go f.followPlace(ctx)
@@ -116,7 +131,7 @@ func (f *reflector) newPolledPlace(ctx context.Context) *polledPlace {
 	return &polledPlace{list: list, needsFrequentLists: needsFrequentLists}
 }
 
-func (f *reflector) listBackoff() wait.Backoff {
+func (f *reflector) newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: minListPause, Factor: 2, Jitter: 0.2, Steps: 10, Cap: maxListPause}
 }
 
@@ -147,22 +162,20 @@ func (f *reflector) listPlace(ctx context.Context) (differs bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
 	objects, version, err := f.source.listObjects(ctx, f.at, options, f.view)
-	f.view.recordRefusal(err)
-	if f.lastListFailed = err != nil; f.lastListFailed {
-		if apierrors.IsNotFound(err) && f.view.isListed() { // the cluster does not serve the kind any more
-			f.dropView()
-			f.view.onChange("")
+	if err == nil {
+		if IsOlder(version, f.view.currentVersion()) {
+			f.policy.restorations.Add(1)
 		}
-		return false, err
+		var fits bool
+		if differs, fits = f.view.replaceObjects(objects, version); !fits {
+			err = NewTooManyObjectsError(f.at.GroupResource())
+		}
 	}
-	if IsOlder(version, f.view.currentVersion()) {
-		f.policy.restorations.Add(1)
-	}
-	differs, fits := f.view.replaceObjects(objects, version)
-	if !fits {
-		err = NewTooManyObjectsError(f.at.GroupResource())
-		f.lastListFailed = true
-		f.view.recordRefusal(err)
+	f.view.recordList(err)
+	f.lastListFailed = err != nil
+	if apierrors.IsNotFound(err) && f.view.isListed() { // the cluster does not serve the kind any more
+		f.dropView()
+		f.view.onChange("")
 	}
 	return differs, err
 }
@@ -173,19 +186,25 @@ func isUnknownVersion(err error) bool {
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// watchPlace applies the events of a watch until the watch ends. Without an error the view needs no list before the next watch.
-func (f *reflector) watchPlace(ctx context.Context, ended <-chan struct{}) error {
+// watchPlace applies the events of a watch until the watch ends. Without an error the view needs no list before the next watch. lasted reports that
+// the watch has ended no earlier than the poll interval after its begin.
+func (f *reflector) watchPlace(ctx context.Context, ended <-chan struct{}) (lasted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := f.beginWatch(ctx, ended)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer w.Stop()
 	f.policy.liveWatches.Add(1)
 	defer f.policy.liveWatches.Add(-1)
-	began := time.Now()
-	s := watchStream{reflector: f, checkInterval: f.policy.firstCheckInterval()}
+	s := watchStream{reflector: f, began: time.Now(), checkInterval: f.policy.firstCheckInterval()}
+	err = s.applyEvents(ctx, w, ended)
+	return s.lasted, err
+}
+
+// applyEvents applies the events of the watch until the watch ends.
+func (s *watchStream) applyEvents(ctx context.Context, w watch.Interface, ended <-chan struct{}) error {
 	timer := time.NewTimer(s.checkInterval)
 	defer timer.Stop()
 	for {
@@ -195,13 +214,15 @@ func (f *reflector) watchPlace(ctx context.Context, ended <-chan struct{}) error
 		case <-ended:
 			return errPolled
 		case e, open := <-w.ResultChan():
+			s.measureTime()
 			if !open {
-				return s.endStream(ctx, time.Since(began))
+				return s.endStream(ctx)
 			}
-			if err := s.handleEvent(e); err != nil {
+			if err := s.handleEvent(ctx, e); err != nil {
 				return err
 			}
 		case <-timer.C:
+			s.measureTime()
 			if err := s.checkMissedEvents(ctx); err != nil {
 				return err
 			}
@@ -258,9 +279,11 @@ func (s cancelableWatch) Stop() {
 	s.cancel()
 }
 
-// attributeFailure records a failed watch if the cluster can be listed. A cluster that cannot be listed is unreachable.
+// attributeFailure records a failed watch if the cluster can be listed. A cluster that cannot be listed is unreachable. A version that the API server
+// does not know is a failure only when a new list has not helped.
 func (f *reflector) attributeFailure(ctx context.Context, why error) error {
-	if isUnknownVersion(why) {
+	if isUnknownVersion(why) && !f.versionRefused {
+		f.versionRefused = true
 		return why
 	}
 	if _, err := f.listPlace(ctx); err != nil {
@@ -273,6 +296,9 @@ func (f *reflector) attributeFailure(ctx context.Context, why error) error {
 // watchStream is the state of a watch that has begun.
 type watchStream struct {
 	*reflector
+	began time.Time
+	// lasted reports that the poll interval passed between the begin of the watch and the last event, or the end.
+	lasted bool
 	// checkInterval is the time without an event after which a list checks for missed events.
 	checkInterval time.Duration
 	gotEvent      bool
@@ -280,13 +306,16 @@ type watchStream struct {
 	foundChanges bool
 }
 
-func (s *watchStream) handleEvent(e watch.Event) error {
+// measureTime records whether the poll interval has passed since the begin of the watch. The lists after the end of a watch do not count.
+func (s *watchStream) measureTime() { s.lasted = time.Since(s.began) >= s.policy.interval }
+
+func (s *watchStream) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
-		return apierrors.FromObject(e.Object)
+		return s.failStream(ctx, apierrors.FromObject(e.Object))
 	}
 	object, err := ReadObject(e.Object)
 	if err != nil {
-		return err
+		return s.failStream(ctx, err)
 	}
 	if !s.gotEvent && s.policy.recordEvent() {
 		s.view.onChange("")
@@ -320,9 +349,17 @@ func (s *watchStream) checkMissedEvents(ctx context.Context) error {
 
 // endStream handles a watch that the cluster, or a proxy, has ended. A watch without events that ends before the poll interval
 // has failed.
-func (s *watchStream) endStream(ctx context.Context, after time.Duration) error {
-	if s.gotEvent || after >= s.policy.interval {
+func (s *watchStream) endStream(ctx context.Context) error {
+	if s.gotEvent || s.lasted {
 		return nil
 	}
-	return s.attributeFailure(ctx, fmt.Errorf("it was cut off after %s", after.Round(time.Millisecond)))
+	return s.attributeFailure(ctx, fmt.Errorf("it was cut off after %s", time.Since(s.began).Round(time.Millisecond)))
+}
+
+// failStream handles a watch that ends with an error, which counts as endStream describes.
+func (s *watchStream) failStream(ctx context.Context, why error) error {
+	if s.gotEvent || s.lasted {
+		return why
+	}
+	return s.attributeFailure(ctx, why)
 }

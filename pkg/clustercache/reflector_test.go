@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,7 +134,7 @@ type followedCluster struct {
 	*reflector
 	lines []string
 	// doubts counts the calls of onChange without a component: the cluster may be unreachable.
-	doubts int
+	doubts atomic.Int32
 }
 
 func follow(t *testing.T, limit *WatchLimit, begin func(ctx context.Context) (watch.Interface, error)) *followedCluster {
@@ -179,7 +180,7 @@ func (o *followedCluster) start(t *testing.T) {
 
 func (o *followedCluster) recordChange(c api.Component) {
 	if c == "" {
-		o.doubts++
+		o.doubts.Add(1)
 	}
 }
 
@@ -301,15 +302,15 @@ func TestWatched(t *testing.T) {
 		if now, watches := o.counts(); now != lists || watches != 2 {
 			t.Errorf("it was listed %d times, and watched %d times", now-lists, watches)
 		}
-		if live := o.policy.liveWatches.Load(); live != 1 || o.doubts > 0 {
-			t.Errorf("%d watches are live, want 1; %d doubts, want none", live, o.doubts)
+		if live := o.policy.liveWatches.Load(); live != 1 || o.doubts.Load() > 0 {
+			t.Errorf("%d watches are live, want 1; %d doubts, want none", live, o.doubts.Load())
 		}
 
 		o.setAway(errAway)
 		current.Error(&apierrors.NewInternalError(errAway).ErrStatus)
 		synctest.Wait()
-		if live := o.policy.liveWatches.Load(); live != 0 || o.doubts != 1 {
-			t.Errorf("%d watches are live, want none; %d doubts, want one at once", live, o.doubts)
+		if live := o.policy.liveWatches.Load(); live != 0 || o.doubts.Load() != 1 {
+			t.Errorf("%d watches are live, want none; %d doubts, want one at once", live, o.doubts.Load())
 		}
 		if lost := o.policy.lostAt.Load(); lost == nil || !lost.Equal(time.Now()) {
 			t.Errorf("the watch was lost at %v, want now", lost)
@@ -378,24 +379,24 @@ func TestListRefused(t *testing.T) {
 		o := follow(t, NewWatchLimit(0), nil)
 		o.change("a")
 		o.isSeen(t, "a", 12*time.Second)
-		if err := o.view.refusalError(); err != nil || o.doubts > 0 {
-			t.Fatalf("refused: %v, told %d times", err, o.doubts)
+		if err := o.view.listError(); err != nil || o.doubts.Load() > 0 {
+			t.Fatalf("refused: %v, told %d times", err, o.doubts.Load())
 		}
 		o.setAway(errForbidden)
 		pass(5 * time.Minute)
-		if err := o.view.refusalError(); !apierrors.IsForbidden(err) || o.doubts != 1 {
-			t.Errorf("refused: %v, told %d times, want once", err, o.doubts)
+		if err := o.view.listError(); !apierrors.IsForbidden(err) || o.doubts.Load() != 1 {
+			t.Errorf("refused: %v, told %d times, want once", err, o.doubts.Load())
 		}
 		o.setAway(errAway)
 		pass(5 * time.Minute)
-		if err := o.view.refusalError(); !apierrors.IsForbidden(err) || o.doubts != 1 {
-			t.Errorf("away: %v, told %d times, want once", err, o.doubts)
+		if err := o.view.listError(); !apierrors.IsForbidden(err) || o.doubts.Load() != 1 {
+			t.Errorf("away: %v, told %d times, want once", err, o.doubts.Load())
 		}
 		o.setAway(nil)
 		o.change("a")
 		o.isSeen(t, "a", time.Minute)
-		if err := o.view.refusalError(); err != nil || o.doubts != 2 {
-			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts)
+		if err := o.view.listError(); err != nil || o.doubts.Load() != 2 {
+			t.Errorf("allowed again: %v, told %d times, want twice", err, o.doubts.Load())
 		}
 	})
 }
@@ -444,8 +445,8 @@ func TestRemovedKindIsForgotten(t *testing.T) {
 		}
 		o.setAway(gone)
 		pass(2 * DefaultPollInterval)
-		if dropped != 1 || o.doubts == 0 {
-			t.Errorf("the view is dropped %d times, and %d passes follow", dropped, o.doubts)
+		if dropped != 1 || o.doubts.Load() == 0 {
+			t.Errorf("the view is dropped %d times, and %d passes follow", dropped, o.doubts.Load())
 		}
 		cancel()
 		o.poller.close()

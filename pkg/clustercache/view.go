@@ -4,10 +4,14 @@ package clustercache
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -60,9 +64,18 @@ type View struct {
 	dropped bool
 	// version is the resource version that the view has reached.
 	version string
-	// refusal is the error of the last list if the cluster refused that list, or nil.
-	refusal error
+	// listErr is why the view may be out of date: the error of a refused list, or of lists that have failed for maxListFailure; nil after a list.
+	listErr error
+	// failingSince is the time of the first of the failed lists in a row; zero without a failed list, and after the cluster did not answer.
+	failingSince time.Time
 }
+
+const (
+	// maxListFailure is the time after which a place whose lists fail is reported, although the cluster answers other requests.
+	maxListFailure = 2 * time.Minute
+	// maxListErrorBytes bounds the message of an error that a view keeps.
+	maxListErrorBytes = 4 << 10
+)
 
 func newView(changed func(api.Component)) *View {
 	return &View{onChange: changed, onStateChange: func() {}, ready: make(chan struct{}), objects: map[types.NamespacedName]*Object{}}
@@ -119,30 +132,60 @@ func (v *View) currentVersion() string {
 // IsBehind reports whether the view has not reached a resource version yet.
 func (v *View) IsBehind(version string) bool { return IsOlder(v.currentVersion(), version) }
 
-// recordRefusal records the result of a list after the first list. A cluster that does not respond has neither refused nor
-// allowed the list.
-func (v *View) recordRefusal(err error) {
-	if err != nil && !IsRefusal(err) {
-		return
-	}
+// recordList records the result of a list after the first list. A refused list is reported at once. Any other failure may be an outage of the
+// cluster, and is reported when the lists still fail after maxListFailure.
+func (v *View) recordList(err error) {
 	v.mu.Lock()
 	if v.version == "" {
 		v.mu.Unlock()
 		return
 	}
-	changed := (v.refusal == nil) != (err == nil)
-	v.refusal = err
+	before := v.listErr
+	switch {
+	case err == nil:
+		v.listErr, v.failingSince = nil, time.Time{}
+	case IsRefusal(err):
+		v.listErr = shortenError(err)
+	case v.failingSince.IsZero():
+		v.failingSince = time.Now()
+	case before == nil && time.Since(v.failingSince) >= maxListFailure:
+		v.listErr = shortenError(err)
+	}
+	changed := (before == nil) != (v.listErr == nil)
 	v.mu.Unlock()
 	if changed {
 		v.onChange("")
 	}
 }
 
-// refusalError returns why the cluster refuses lists of the place; nil while the cluster allows lists.
-func (v *View) refusalError() error {
+// restartListFailure restarts maxListFailure: the cluster does not answer.
+func (v *View) restartListFailure() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.refusal
+	v.failingSince = time.Time{}
+}
+
+// listError returns why the view may be out of date; nil for a current view.
+func (v *View) listError() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listErr
+}
+
+// shortenError returns a short copy of a status that the cluster answered, with the same reason, and of any other long error.
+func shortenError(err error) error {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		if text := err.Error(); len(text) > maxListErrorBytes {
+			return errors.New(cutText(text, maxListErrorBytes))
+		}
+		return err
+	}
+	status := answer.Status()
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: status.Code, Reason: metav1.StatusReason(cutText(string(status.Reason), maxNameBytes)),
+		Message: cutText(err.Error(), maxListErrorBytes),
+	}}
 }
 
 // replaceObjects replaces the cached objects by those of a list. differs reports whether an object was added, changed or
@@ -160,7 +203,7 @@ func (v *View) replaceObjects(objects []*Object, version string) (differs, fits 
 	for _, s := range objects {
 		v.objects[s.namespacedName()] = s
 		if have := before[s.namespacedName()]; have == nil || have.UID != s.UID || have.ResourceVersion != s.ResourceVersion {
-			different = append(different, s)
+			different = append(different, s, have)
 			stateChanged = stateChanged || !have.hasStateOf(s)
 		}
 	}
@@ -198,17 +241,17 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 		v.mu.Unlock()
 		return true
 	}
-	stateChanged := kind == watch.Deleted
+	stateChanged, have := kind == watch.Deleted, v.objects[s.namespacedName()]
 	switch kind {
 	case watch.Added, watch.Modified:
-		stateChanged = !v.objects[s.namespacedName()].hasStateOf(s)
-		if v.objects[s.namespacedName()] == nil && !v.reserve(1) {
+		stateChanged = !have.hasStateOf(s)
+		if have == nil && !v.reserve(1) {
 			v.mu.Unlock()
 			return false
 		}
 		v.objects[s.namespacedName()] = s
 	case watch.Deleted:
-		if v.objects[s.namespacedName()] != nil {
+		if have != nil {
 			v.reserve(-1)
 		}
 		delete(v.objects, s.namespacedName())
@@ -222,15 +265,18 @@ func (v *View) applyEvent(kind watch.EventType, s *Object) (fits bool) {
 	if stateChanged {
 		v.onStateChange()
 	}
-	v.notifyChanges(s)
+	v.notifyChanges(s, have)
 	return true
 }
 
-// notifyChanges calls onChange once for each component of the objects.
+// notifyChanges calls onChange once for each component of the objects, which include the previous states: the label may have changed. An object may
+// be nil.
 func (v *View) notifyChanges(objects ...*Object) {
 	components := sets.New[api.Component]()
 	for _, s := range objects {
-		components.Insert(s.Component)
+		if s != nil {
+			components.Insert(s.Component)
+		}
 	}
 	for component := range components {
 		v.onChange(component)

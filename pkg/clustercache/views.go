@@ -92,7 +92,7 @@ func (c *Cluster) awaitView(ctx context.Context, at Place, v *View) (*View, erro
 	}
 	switch {
 	case v.firstListErr == nil:
-		if err := v.refusalError(); err != nil { // the reflector repeats the list until the cluster allows the list
+		if err := v.listError(); err != nil { // the reflector repeats the list until a list succeeds
 			return nil, fmt.Errorf("cannot list %s: %w", at.GroupResource(), err)
 		}
 		return v, nil

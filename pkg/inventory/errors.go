@@ -5,7 +5,21 @@ package inventory
 import (
 	"errors"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// IsMissing reports whether an error is the response of an API server that has no object of the name. The API server names the object; a proxy that
+// answers 404 in place of the API server does not.
+func IsMissing(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name && name != ""
+}
 
 // UnmanagedError reports that the cluster has an installation of the component which no anchor of this add-on records.
 type UnmanagedError struct {

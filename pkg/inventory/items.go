@@ -133,5 +133,9 @@ func (e *Item) validate() error {
 	if e.Group == "" && (e.Kind == "Namespace") != (e.Resource == "namespaces") {
 		return fmt.Errorf("kind %s and resource %s do not belong together", e.Kind, e.Resource)
 	}
+	crds := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	if e.Kind == "CustomResourceDefinition" && (e.GVR().GroupResource() != crds || e.Namespace != "") {
+		return fmt.Errorf("kind %s, resource %s and namespace %q do not belong together", e.Kind, e.GVR().GroupResource(), e.Namespace)
+	}
 	return nil
 }

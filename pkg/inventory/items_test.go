@@ -32,7 +32,7 @@ func FuzzInventory(f *testing.F) {
 		}
 		got, err := Decode(text)
 		if err != nil {
-			if version != "" && resource != "" && kind != "" && name != "" && !(group == "" && (kind == "Namespace") != (resource == "namespaces")) {
+			if version != "" && resource != "" && kind != "" && name != "" && kind != "CustomResourceDefinition" && !(group == "" && (kind == "Namespace") != (resource == "namespaces")) {
 				t.Errorf("cannot decode %q: %v", text, err)
 			}
 			return
@@ -70,13 +70,26 @@ func TestDecode(t *testing.T) {
 		reason, text, fault string
 		entries             int
 	}{
-		"nothing":         {"There may be nothing.", "", "", 0},
-		"one":             {"It is read.", good, "", 1},
-		"no line breaks":  {"They are for people.", good + strings.Replace(good, `"b"`, `"c"`, 1), "", 2},
-		"twice the same":  {"It is one object.", good + good, "", 1},
-		"very many":       {"It is a matter of time only.", huge, "", 1},
-		"an unknown key":  {"A newer version wrote it.", `{"version":"v1","resource":"a","kind":"A","name":"a","keep":true}`, `unknown field "keep"`, 0},
-		"no name":         {"It would be all of them.", good + `{"version":"v1","resource":"secrets","kind":"Secret"}`, "entry 2: version, resource, kind or name is missing", 0},
+		"nothing":        {"There may be nothing.", "", "", 0},
+		"one":            {"It is read.", good, "", 1},
+		"no line breaks": {"They are for people.", good + strings.Replace(good, `"b"`, `"c"`, 1), "", 2},
+		"twice the same": {"It is one object.", good + good, "", 1},
+		"very many":      {"It is a matter of time only.", huge, "", 1},
+		"an unknown key": {"A newer version wrote it.", `{"version":"v1","resource":"a","kind":"A","name":"a","keep":true}`, `unknown field "keep"`, 0},
+		"no name":        {"It would be all of them.", good + `{"version":"v1","resource":"secrets","kind":"Secret"}`, "entry 2: version, resource, kind or name is missing", 0},
+		"a CRD":          {"It is one.", `{"group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":"a"}`, "", 1},
+		"a CRD of another resource": {
+			"Its fields would name a resource to delete.",
+			`{"group":"team.dev","version":"v1","resource":"things","kind":"CustomResourceDefinition","name":"a"}`, "do not belong together", 0,
+		},
+		"a CRD of another group": {
+			"Its fields would name a resource to delete.",
+			`{"group":"team.dev","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":"a"}`, "do not belong together", 0,
+		},
+		"a CRD in a namespace": {
+			"No CRD is in a namespace.",
+			`{"group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","namespace":"a","name":"a"}`, "do not belong together", 0,
+		},
 		"null":            {"It names nothing.", "null", "entry 1: version", 0},
 		"another type":    {"It is no entry.", `["a"]`, "entry 1: ", 0},
 		"garbage":         {"It is no JSON.", good + "\n\x00\xff", "entry 2: invalid character", 0},

@@ -159,9 +159,9 @@ func (s *Store) Delete(ctx context.Context, a *Anchor) (waiting string, err erro
 	}
 	err = s.client.ConfigMaps(a.Namespace).Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil, IsMissing(err, a.Name):
 		return "", nil
-	case clustercache.IsUnavailable(err):
+	case clustercache.IsUnavailable(err), apierrors.IsNotFound(err):
 		return "", fmt.Errorf("cannot delete ConfigMap \"%s/%s\": %w", a.Namespace, a.Name, err)
 	}
 	return fmt.Sprintf("waiting for these to be gone: ConfigMap %s/%s: its deletion was refused: %v", a.Namespace, a.Name, err), nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -317,6 +318,11 @@ func TestConfirmClaim(t *testing.T) {
 	}
 }
 
+// proxyNotFound is the error of a proxy that answers 404 in place of the API server.
+func proxyNotFound() error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{Resource: "configmaps"}, "knativeserving-self-root-owner", "404 page not found", 0, true)
+}
+
 // TestDelete holds that a refused deletion is no error of the cluster, and that an anchor that is gone is deleted.
 func TestDelete(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -325,7 +331,8 @@ func TestDelete(t *testing.T) {
 		failed bool
 	}{
 		"deleted":      {},
-		"gone":         {apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "x"), false, false},
+		"gone":         {apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "knativeserving-self-root-owner"), false, false},
+		"by a proxy":   {proxyNotFound(), false, true},
 		"refused":      {apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("no")), true, false},
 		"busy":         {apierrors.NewTooManyRequests("later", 1), false, true},
 		"not answered": {context.DeadlineExceeded, false, true},

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WriteLimiter limits a kind of write for each object. The zero value permits the first writes. A restart of the manager permits burst
-// writes more.
+// WriteLimiter limits a kind of write, or the passes that lead to writes, for each object. The zero value permits the first writes. A restart of the
+// manager permits burst writes more.
 type WriteLimiter struct {
 	mu       sync.Mutex
 	limiters map[types.NamespacedName]*rate.Limiter

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,7 @@ func (h *hostileServer) reply(w http.ResponseWriter, r *http.Request, o map[stri
 	switch {
 	case o == nil:
 		w.WriteHeader(http.StatusNotFound)
-		o = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+		o = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "details": map[string]any{"name": path.Base(r.URL.Path)}}
 	case strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"):
 		o = map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o["metadata"]}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/values"
 )
@@ -122,7 +124,7 @@ func (c *connection) sendProbe(ctx context.Context) error {
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"the cluster of ClusterProfile %q no longer responds, and the installation stays; check whether the API server of the cluster runs and can be reached from the hub",
 			c.session.Profile()), Err: err}
-	case isStatus(err): // the error of session.Probe explains the status, such as a missing permission or a proxy without the cluster
+	case isStatus(err), isUndecodable(err): // the error of session.Probe explains the answer, such as a missing permission or the page of a proxy
 		identity, err := c.session.Probe(ctx)
 		if err != nil {
 			return err
@@ -172,6 +174,13 @@ func (c *connection) compareIdentity(uid types.UID) error {
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
+}
+
+// isUndecodable reports whether an error is about an answer that a client cannot decode, such as the page of a gateway: client-go has no type for
+// such an error. The error of a request without an answer is a *url.Error.
+func isUndecodable(err error) bool {
+	return err != nil && !isStatus(err) && !render.IsPending(err) && !errors.As(err, new(*access.Error)) && !errors.As(err, new(*url.Error)) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // connectionMonitor implements Monitor for one pass.

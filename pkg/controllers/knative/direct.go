@@ -18,6 +18,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 	"open-cluster-management.io/knative-addon/pkg/trust"
@@ -38,6 +39,9 @@ type Direct struct {
 	ConfigClient dynamic.Interface
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
+
+	// passLimit limits the passes of each resource.
+	passLimit reconciler.WriteLimiter
 
 	mu            sync.Mutex
 	installations map[types.NamespacedName]*installation
@@ -72,6 +76,10 @@ const (
 	longestPassRetry = 10 * time.Second
 	// passTimeout bounds a pass over a cluster.
 	passTimeout = 2 * time.Minute
+	// passInterval is the time between two passes over a resource after the first passBurst passes. The events of a cluster start passes, and a
+	// pass may write the status: without the limit, a cluster that changes an object without end would fill the storage of the hub.
+	passInterval = time.Second
+	passBurst    = 50
 	// refusalRetry is the time until the next pass after a cluster refused requests, or has the component for another owner: the end of
 	// that state causes no event.
 	refusalRetry = 30 * time.Second
@@ -90,6 +98,9 @@ func (d *Direct) Finalizer() string { return api.DirectFinalizer }
 // Ensure implements Delivery.
 func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error) {
 	config := resource.Config
+	if wait := d.takePass(config); wait > 0 {
+		return Outcome{RequeueAfter: wait}, nil
+	}
 	t, err := d.findRecordedCluster(ctx, config)
 	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
 		return d.observeUnreachable(ctx, config, unreachable)
@@ -120,8 +131,14 @@ func (d *Direct) Forget(name types.NamespacedName) {
 	delete(d.installations, name)
 	delete(d.waitingForPass, name)
 	d.mu.Unlock()
+	d.passLimit.Forget(name)
 	d.Renderings.forgetReport(name)
 	d.Clusters.Forget(d.Component, name)
+}
+
+// takePass returns 0 when a pass over the resource may begin now, and otherwise the time until the next pass.
+func (d *Direct) takePass(config *unstructured.Unstructured) time.Duration {
+	return d.passLimit.Take(client.ObjectKeyFromObject(config), d.Clock.Now(), passInterval, passBurst)
 }
 
 // beginPass reports whether a pass over the cluster of the resource may begin now, and otherwise the time until the next attempt. The caller

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -139,8 +140,16 @@ func (w *directFixture) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out.Header().Set("Content-Type", "application/json")
-	if !ok {
-		answer = apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, r.URL.Path)
+	gv, isCore := strings.CutPrefix(r.URL.Path, "/api/")
+	if !isCore {
+		gv = strings.TrimPrefix(r.URL.Path, "/apis/")
+	}
+	switch {
+	case ok:
+	case strings.Count(r.URL.Path, "/") == 3 && !isCore, isCore && gv == "v1": // discovery: the cluster serves no other resource
+		answer = map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv, "resources": []any{}}
+	default:
+		answer = apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, path.Base(r.URL.Path))
 	}
 	if refusal, isRefusal := answer.(*apierrors.StatusError); isRefusal {
 		status := refusal.ErrStatus

@@ -43,9 +43,9 @@ type installation struct {
 }
 
 // reportsFailure reports whether the status names the error of a pass: an error of the cluster that has ended several passes in a row, such as
-// a webhook that does not respond. Earlier passes are repeated soon.
+// a webhook that does not respond, or an answer that cannot be decoded. Earlier passes are repeated soon.
 func (i *installation) reportsFailure(err error) bool {
-	if !(isStatus(err) && !apierrors.IsConflict(err)) && !errors.Is(err, context.DeadlineExceeded) {
+	if !(isStatus(err) && !apierrors.IsConflict(err)) && !errors.Is(err, context.DeadlineExceeded) && !isUndecodable(err) {
 		return false
 	}
 	i.failedPasses++

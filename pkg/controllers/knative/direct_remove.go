@@ -26,6 +26,9 @@ import (
 // Remove implements Delivery.
 func (d *Direct) Remove(ctx context.Context, resource *Resource) (Outcome, error) {
 	config, cluster := resource.Config, d.Clusters.DisplayName(resource.Config)
+	if wait := d.takePass(config); wait > 0 {
+		return Outcome{RequeueAfter: wait}, nil
+	}
 	if resource.Annotations.Permitted[api.ForceOrphanAnnotation] == "true" {
 		d.Events.Eventf(config, nil, corev1.EventTypeWarning, "Orphaned", "Release",
 			"The objects of %s stay on %s, as annotation %s requests; ConfigMap %q in namespace %q lists the objects",

@@ -3,8 +3,12 @@
 package knative
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 func TestPausesAfterLongPassesGrow(t *testing.T) {
@@ -45,5 +49,54 @@ func TestSlowClustersRest(t *testing.T) {
 	i.passPause.endPause()
 	if _, err := w.reconcile(); len(w.written()) == 0 {
 		t.Errorf("nothing is installed after the pause: %v", err)
+	}
+}
+
+// countedClusters counts the searches for a cluster, and has no cluster.
+type countedClusters struct {
+	Clusters
+	searches int
+}
+
+func (c *countedClusters) FindCluster(context.Context, *unstructured.Unstructured) (*ReachableCluster, error) {
+	c.searches++
+	return nil, nil
+}
+
+// TestEventsOfClusterAreLimited holds that a cluster that changes an object without end causes a pass in each interval, that the first passes begin at
+// once, and that a pass follows the last event.
+func TestEventsOfClusterAreLimited(t *testing.T) {
+	for name, config := range map[string]*unstructured.Unstructured{
+		"installation": localServing(directFinalized), "removal": localServing(directFinalized, beingDeleted),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDirectFixture(t, config)
+			clusters := &countedClusters{Clusters: w.d.Clusters}
+			clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
+			w.d.Clusters, w.d.Clock = clusters, clock
+			pass := func(after time.Duration) (retry time.Duration) {
+				clock.SetTime(clock.Now().Add(after))
+				result, err := w.reconcile()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.RequeueAfter
+			}
+			const seconds, eventsPerSecond = 20, 100
+			var retry time.Duration
+			for event := range seconds * eventsPerSecond {
+				retry = pass(time.Second / eventsPerSecond)
+				if event < passBurst && clusters.searches != event+1 {
+					t.Fatalf("event %d has to wait %s", event, retry)
+				}
+			}
+			if most := passBurst + seconds; clusters.searches > most {
+				t.Errorf("%d passes, want at most %d", clusters.searches, most)
+			}
+			before := clusters.searches
+			if pass(retry); retry <= 0 || retry > passInterval || clusters.searches != before+1 {
+				t.Errorf("%d passes follow the last event after %s", clusters.searches-before, retry)
+			}
+		})
 	}
 }

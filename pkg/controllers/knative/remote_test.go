@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/access"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/target"
 	"open-cluster-management.io/knative-addon/pkg/trust"
 )
@@ -154,15 +156,59 @@ func TestProbeOfProxy(t *testing.T) {
 	}
 }
 
-// TestProbeOfForeignAnswers holds that a cluster does not count as busy when its address answers, and not as an API server does.
+// TestProbeOfForeignAnswers holds that a cluster does not count as busy when its address answers, and not as an API server does, and that the status
+// of the resource gets the reason.
 func TestProbeOfForeignAnswers(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{"an object without metadata": "{}", "a page": "<html>Sign in</html>", "an object that is cut": `{"kind":`} {
+	for name, answer := range map[string]struct{ media, body string }{
+		"an object without metadata": {"application/json", "{}"},
+		"an object of a gateway":     {"application/json", `{"message":"maintenance"}`},
+		"an object of another kind":  {"application/json", `{"kind":"Page","apiVersion":"v1"}`},
+		"a page as JSON":             {"application/json", "<html>Sign in</html>"},
+		"a page":                     {"text/html; charset=utf-8", "<html>Sign in</html>"},
+		"an object that is cut":      {"application/json", `{"kind":`},
+	} {
 		b := &probeServer{}
 		c := connected(t, b)
-		b.set(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
-		if err := c.probe(t.Context()); err == nil {
-			t.Errorf("%s counts as an answer of the cluster", name)
+		b.set(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", answer.media)
+			_, _ = w.Write([]byte(answer.body))
+		})
+		if err := c.probe(t.Context()); !errors.As(err, new(*access.Error)) {
+			t.Errorf("%s: the probe ends with %v, want an error with a reason", name, err)
+		}
+	}
+}
+
+// TestUndecodableAnswers holds that the status names an answer that cannot be decoded after several passes, and no error of another kind.
+func TestUndecodableAnswers(t *testing.T) {
+	t.Parallel()
+	b := &probeServer{}
+	c := connected(t, b)
+	b.set(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html>Sign in</html>"))
+	})
+	_, page := c.cluster.UID(t.Context())
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a page":                    {page, true},
+		"a request without answer":  {&url.Error{Op: "Get", Err: errLost}, false},
+		"a pass that has ended":     {context.Canceled, false},
+		"a bundle that is rendered": {&render.Error{Reason: render.ReasonPending, Message: "wait"}, false},
+		"a cluster that is lost":    {&access.Error{}, false},
+		"no error":                  {nil, false},
+	} {
+		i := &installation{}
+		for range reportedFailures - 1 {
+			if i.reportsFailure(tc.err) {
+				t.Errorf("%s is reported too early: %v", name, tc.err)
+			}
+		}
+		if got := i.reportsFailure(tc.err); got != tc.want {
+			t.Errorf("%s is reported: %t, %v", name, got, tc.err)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -336,7 +335,7 @@ func installNamespace(b *render.Bundle) *desiredObject {
 // has the mark of markKept. An object that the anchor records as applied may have lost the label.
 func (i *Installation) existedBefore(ctx context.Context, a *inventory.Anchor, it *desiredObject) (bool, error) {
 	have, err := i.cluster.Metadata.Resource(it.Resource).Get(ctx, it.id.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if inventory.IsMissing(err, it.id.Name) {
 		return false, nil
 	}
 	if err != nil {
@@ -385,52 +384,4 @@ func (i *Installation) markKept(ctx context.Context, it *desiredObject) error {
 		return fmt.Errorf("cannot annotate %s: %w", it.id, err)
 	}
 	return nil
-}
-
-const (
-	servedTimeout = 30 * time.Second
-	servedPoll    = 50 * time.Millisecond
-)
-
-// needsServedKinds reports whether the objects of a stage need the kinds of the CRDs at once. Workloads retry by themselves.
-func needsServedKinds(s render.Stage) bool {
-	return s == render.StageJob || s == render.StageDependent
-}
-
-// awaitServedKinds waits until the cluster serves the kinds of the CRDs.
-func (i *Installation) awaitServedKinds(ctx context.Context, batch []desiredObject) error {
-	ctx, cancel := context.WithTimeout(ctx, servedTimeout)
-	defer cancel()
-	for gv, kinds := range definedKinds(batch) {
-		for {
-			served, err := i.servesKinds(gv, kinds)
-			if err != nil {
-				return err
-			}
-			if served {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("cannot continue: the cluster does not serve all kinds of %s: %w", gv, ctx.Err())
-			case <-time.After(servedPoll):
-			}
-		}
-	}
-	return nil
-}
-
-func (i *Installation) servesKinds(gv schema.GroupVersion, kinds map[string]bool) (bool, error) {
-	list, err := i.cluster.Discovery.ServerResourcesForGroupVersion(gv.String())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("cannot list the served kinds of %s: %w", gv, err)
-	}
-	missing := maps.Clone(kinds)
-	for _, r := range list.APIResources {
-		delete(missing, r.Kind)
-	}
-	return len(missing) == 0, nil
 }

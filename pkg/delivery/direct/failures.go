@@ -11,8 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
+
+// maxCause is the number of bytes of a refusal that a failure keeps: a hostile cluster may answer each request with a long text.
+const maxCause = 4 << 10
 
 // recordFailure records that the cluster refused to apply an object.
 func (i *Installation) recordFailure(it *desiredObject, err error) {
@@ -22,7 +26,7 @@ func (i *Installation) recordFailure(it *desiredObject, err error) {
 		f.digest = it.digest
 		i.failedObjects[it.id] = f
 	}
-	f.Cause, f.KindMissing = err.Error(), isKindMissing(err)
+	f.Cause, f.KindMissing = message.Shorten(err.Error(), maxCause), isKindMissing(err)
 	f.delayRetry(i.clock.Now())
 }
 
@@ -33,7 +37,7 @@ func (i *Installation) recordFailedDeletion(id render.ObjectID, err error) {
 		f = newFailedObject(id, i.clock.Now())
 		i.failedDeletions[id] = f
 	}
-	f.Cause = "its deletion was refused: " + err.Error()
+	f.Cause = "its deletion was refused: " + message.Shorten(err.Error(), maxCause)
 	f.delayRetry(i.clock.Now())
 }
 

@@ -23,6 +23,7 @@ func TestHostileAnchor(t *testing.T) {
 		"a CRD":                            {`{"group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"Thing","name":"x.caching.knative.dev"}`, "customresourcedefinitions/x.caching.knative.dev", ""},
 		"a namespace":                      {`{"version":"v1","resource":"namespaces","kind":"Namespace","name":"mine"}`, "namespaces/mine", ""},
 		"a namespace as something else":    {`{"version":"v1","resource":"namespaces","kind":"Service","name":"mine"}`, "namespaces/mine", "do not belong together"},
+		"a CRD of another resource":        {`{"version":"v1","resource":"secrets","kind":"CustomResourceDefinition","namespace":"team","name":"ours"}`, "secrets/team/ours", "do not belong together"},
 		"something of a kind that is gone": {`{"group":"gone.dev","version":"v1","resource":"things","kind":"Thing","name":"x"}`, "secrets/team/theirs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -233,7 +233,8 @@ func (i *Installation) deleteItem(ctx context.Context, e *inventory.Item) (gone 
 		o, err := client.Get(ctx, e.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return true, nil
+			err = i.confirmGone(ctx, e.GVR(), e.Name, err)
+			return err == nil, err
 		case err != nil:
 			return false, err
 		case !i.mayRemove(o, e):

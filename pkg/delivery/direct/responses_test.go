@@ -46,7 +46,7 @@ func FuzzInstallationAnswers(f *testing.F) {
 		if a, err := i.store.Read(ctx, installed); err == nil && a != nil && (a.Size() > 512<<10 || len(a.Items) > clustercache.MaxObjects) {
 			t.Errorf("an anchor of %d bytes and %d entries", a.Size(), len(a.Items))
 		}
-		_, err = i.servesKinds(schema.GroupVersion{Group: "a", Version: "v1"}, map[string]bool{"B": true})
+		_, err = i.servesKinds(ctx, schema.GroupVersion{Group: "a", Version: "v1"}, map[string]bool{"B": true})
 		boundedhttptest.CheckError(t, err)
 		_, _, err = i.countUserResources(ctx, configMapResource(), true)
 		boundedhttptest.CheckError(t, err)

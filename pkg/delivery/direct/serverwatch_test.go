@@ -108,6 +108,9 @@ func (s *apiServer) discover(w http.ResponseWriter, gv schema.GroupVersion) {
 	defer s.mu.Unlock()
 	list := metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
 	for p, o := range s.objects {
+		if p.resource.GroupVersion() == gv {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: p.resource.Resource, Kind: o.GetKind()})
+		}
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 		if kind, found, _ := unstructured.NestedString(o.Object, "spec", "names", "kind"); found && group == gv.Group {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: p.name, Kind: kind})

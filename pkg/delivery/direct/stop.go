@@ -67,7 +67,8 @@ func (i *Installation) stopWorkload(ctx context.Context, e *inventory.Item) (sto
 	defer release()
 	o, err := i.cluster.Dynamic.Resource(e.GVR()).Namespace(e.Namespace).Get(ctx, e.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		err = i.confirmGone(ctx, e.GVR(), e.Name, err)
+		return err == nil, err
 	}
 	if err != nil {
 		return false, err

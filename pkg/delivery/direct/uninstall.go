@@ -20,6 +20,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
 // uninstalledKinds are the kinds of Kubernetes whose objects the garbage collector does not delete with the anchor, or whose deletion the removal
@@ -58,7 +59,9 @@ func (i *Installation) listInstalledItems(ctx context.Context, a *inventory.Anch
 			return &list.ListMeta, addOwnedItems(inv, list.Items, inventory.Item{Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: kind})
 		})
 		if apierrors.IsNotFound(err) {
-			continue // the cluster does not serve the kind
+			if err = i.confirmGone(ctx, gvr, "", err); err == nil {
+				continue // the cluster does not serve the kind
+			}
 		}
 		if err == nil && (!complete || len(inv) > clustercache.MaxObjects) {
 			err = clustercache.NewTooManyObjectsError(gvr.GroupResource())
@@ -127,18 +130,22 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory.Ite
 		text, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources), nil
 }
 
-// definedResource returns the resource that a CRD defines; empty when the CRD is gone, is not ours, or existed before.
+// definedResource returns the resource that a CRD defines; empty when the CRD is gone, is not ours, or existed before. Any user of the cluster may
+// edit the item of the CRD.
 func (i *Installation) definedResource(ctx context.Context, e *inventory.Item) (schema.GroupVersionResource, error) {
 	ctx, release := boundedhttp.Hold(ctx)
 	defer release()
 	crd, err := i.cluster.Dynamic.Resource(e.GVR()).Get(ctx, e.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return schema.GroupVersionResource{}, nil
+		return schema.GroupVersionResource{}, i.confirmGone(ctx, e.GVR(), e.Name, err)
 	}
 	if err != nil {
 		return schema.GroupVersionResource{}, fmt.Errorf("cannot get %s: %w", e.ID(), err)
 	}
-	if crd.GetLabels()[api.ComponentLabel] != string(i.owner.Component) || crd.GetAnnotations()[inventory.KeepAnnotation] != "" {
+	if crd.GetKind() != e.Kind {
+		return schema.GroupVersionResource{}, fmt.Errorf("cannot get %s: the cluster answers with an object of kind %s", e.ID(), message.Quote(crd.GetKind()))
+	}
+	if !i.mayRemove(crd, e) {
 		return schema.GroupVersionResource{}, nil
 	}
 	gvr := schema.GroupVersionResource{}

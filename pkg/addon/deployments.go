@@ -14,6 +14,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -75,7 +76,8 @@ func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, 
 func DecodeDeployment(u *unstructured.Unstructured) (*Deployment, error) {
 	var config addonv1beta1.AddOnDeploymentConfig
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &config); err != nil {
-		return nil, fmt.Errorf("cannot read AddOnDeploymentConfig \"%s/%s\": %w", u.GetNamespace(), u.GetName(), err)
+		return nil, &render.Error{Reason: render.ReasonInvalidSpec, Err: err, Message: message.Shorten(fmt.Sprintf(
+			"cannot read AddOnDeploymentConfig \"%s/%s\"; correct the AddOnDeploymentConfig: %v", u.GetNamespace(), u.GetName(), err), message.MaxNote)}
 	}
 	out := &Deployment{Variables: map[string]string{}}
 	for _, v := range config.Spec.CustomizedVariables {

@@ -4,6 +4,7 @@ package addon
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -130,5 +131,25 @@ func TestDecodeDeployment(t *testing.T) {
 	u.Object["spec"] = "text"
 	if _, err := DecodeDeployment(u); err == nil {
 		t.Error("a spec that is no object is read")
+	}
+}
+
+// TestUnreadableDeployment holds that an AddOnDeploymentConfig that cannot be decoded is a fault of the configuration, which the cluster reports
+// with the name of the AddOnDeploymentConfig.
+func TestUnreadableDeployment(t *testing.T) {
+	d, configs := deployments(t)
+	u := deploymentConfig("gold")
+	requests := map[string]any{"cpu": "1e1.5"} // the pattern of the CustomResourceDefinition permits the quantity
+	if err := unstructured.SetNestedSlice(u.Object, []any{map[string]any{
+		"containerID": "*:*:*", "resources": map[string]any{"requests": requests},
+	}}, "spec", "resourceRequirements"); err != nil {
+		t.Fatal(err)
+	}
+	if err := configs.Add(u); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Of(deployedBy(testAddOn(), ""))
+	if render.ReasonOf(err) != api.ReasonInvalidSpec || !strings.Contains(err.Error(), `AddOnDeploymentConfig "fleet/infra"`) {
+		t.Errorf("reason %s, error %v", render.ReasonOf(err), err)
 	}
 }

@@ -186,6 +186,14 @@ func TestBrokenRevisions(t *testing.T) {
 	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonRevisionNotFound {
 		t.Errorf("with another spec under the name, the error is %v", err)
 	}
+	changed := o.(*appsv1.ControllerRevision).DeepCopy() //nolint:forcetypeassert // it is one
+	changed.Data.Raw = forged.Data.Raw
+	if err := f.revisions.Update(changed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonRevisionNotFound || !strings.Contains(err.Error(), changed.Name) {
+		t.Errorf("with the data of another spec, the error is %v", err)
+	}
 	if err := f.revisions.Update(o); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -92,7 +93,13 @@ func (s *Specs[T]) At(kind Kind, name types.NamespacedName, hash string) (T, err
 		delete(state.decoded, hash)
 		return none, revisionNotFound(kind, name, hash)
 	}
-	return s.decodeSpec(state, hash, Annotations(recorded.Annotations), func() (*unstructured.Unstructured, error) { return Restore(recorded) })
+	return s.decodeSpec(state, hash, Annotations(recorded.Annotations), func() (*unstructured.Unstructured, error) {
+		restored, err := Restore(recorded)
+		if err != nil {
+			return nil, revisionUnusable(err)
+		}
+		return restored, nil
+	})
 }
 
 // liveAnnotations returns the annotations of the resource that affect rendering. A resource that is not pinned yet keeps the pin of
@@ -123,6 +130,12 @@ func revisionNotFound(kind Kind, name types.NamespacedName, hash string) error {
 	return &render.Error{Reason: ReasonRevisionNotFound, Message: fmt.Sprintf(
 		"OCM refers to spec hash %.12s of %s %q, which has another spec now, and no ControllerRevision in namespace %q holds the old spec: the cluster keeps its installation until OCM's rollout assigns the present spec; to install the old spec, apply the old spec again",
 		hash, kind.Kind(), name, name.Namespace)}
+}
+
+// revisionUnusable returns the error of a cluster whose desired spec has a ControllerRevision that does not hold the spec.
+func revisionUnusable(err error) error {
+	return &render.Error{Reason: ReasonRevisionNotFound, Err: err, Message: message.Shorten(err.Error(), message.MaxNote) +
+		": the cluster keeps its installation until OCM's rollout assigns the present spec; to install the old spec, delete the ControllerRevision and apply the old spec again"}
 }
 
 // findLive returns the resource from the cache, or nil.

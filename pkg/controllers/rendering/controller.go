@@ -35,6 +35,7 @@ type Reconciler struct {
 	AddOns      addonlisters.ManagedClusterAddOnLister
 	Definitions addonlisters.ClusterManagementAddOnLister
 	Clusters    clusterlisters.ManagedClusterLister
+	Placements  clusterlistersv1beta1.PlacementLister
 	Decisions   clusterlistersv1beta1.PlacementDecisionLister
 	Foundations worklisters.ManifestWorkLister // works with api.FoundationLabel
 	Payloads    worklisters.ManifestWorkLister // works with OCM's add-on label
@@ -67,6 +68,9 @@ const (
 	// waitingRetry is the time until the next pass while a cluster waits for its turn: Placements, KnativeFleets and annotations may
 	// change without an event of an add-on.
 	waitingRetry = 5 * time.Second
+	// skippedRetry is the time until the next pass while only clusters that take no part in the rollout wait, such as absent and paused
+	// clusters. The return of a cluster and the end of a pause are events.
+	skippedRetry = time.Minute
 	// pendingRetry is the time until the next pass while a bundle is being rendered.
 	pendingRetry = time.Second
 )
@@ -91,25 +95,38 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	next := waitingRetry
+	next := skippedRetry
 	plans := map[string]rollout.Plan{}
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(rollouts)) {
 		plan, err := r.continueRollout(ctx, rollouts[key])
 		errs = append(errs, err)
 		plans[key] = plan
-		if plan.Recheck > 0 {
-			next = min(next, plan.Recheck)
-		}
-		if slices.ContainsFunc(rollouts[key].members, func(m *member) bool { return m.pending }) {
-			next = min(next, pendingRetry)
-		}
+		next = min(next, determineRetry(rollouts[key].members, plan))
 	}
 	r.reportStops(component, rollouts, plans)
 	if err := errors.Join(errs...); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: next}, nil
+}
+
+// determineRetry returns the time until the next pass over the members of a rollout. A cluster that makes progress reports each change by an
+// event, and without a cluster that may get the turn nothing else has to be decided.
+func determineRetry(members []*member, plan rollout.Plan) time.Duration {
+	next := skippedRetry
+	if plan.Recheck > 0 {
+		next = min(next, plan.Recheck)
+	}
+	for _, m := range members {
+		switch {
+		case m.pending:
+			next = min(next, pendingRetry)
+		case m.Phase == rollout.Waiting:
+			next = min(next, waitingRetry)
+		}
+	}
+	return next
 }
 
 // noteBegin notes when the rollout began, as long as a cluster of the component waits, and skips failures of an earlier time. A manager that

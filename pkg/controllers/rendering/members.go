@@ -65,43 +65,52 @@ func (r *Reconciler) listAddOns(component api.Component) (addOns []*addonv1beta1
 	}), nil
 }
 
-// readMember returns the state of one cluster. A cluster that is paused, unresolved or without a bundle is skipped: nothing is written
-// to the cluster, whatever the rollout decides.
-func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn) (*member, error) {
+// readMember returns the state of one cluster. A cluster whose state cannot be read is skipped: the other clusters do not wait for the cluster.
+func (r *Reconciler) readMember(ctx context.Context, a *addonv1beta1.ManagedClusterAddOn) *member {
 	m := &member{addOn: a, Cluster: rollout.Cluster{Name: a.Namespace, Phase: rollout.Skipped}}
+	if err := r.readState(ctx, m); err != nil {
+		log.FromContext(ctx).Error(err, "a cluster takes no part in the rollout of a new rendering", "cluster", a.Namespace)
+	}
+	return m
+}
+
+// readState reads the state of one cluster into the skipped member. A cluster that is paused, unresolved or without a bundle stays skipped:
+// nothing is written to the cluster, whatever the rollout decides.
+func (r *Reconciler) readState(ctx context.Context, m *member) error {
+	a := m.addOn
 	target, err := r.Targets.OfAddOn(a)
 	if err != nil || target.Target == nil || r.Pauses.PausedBy(a) != "" {
-		return m, err
+		return err
 	}
 	bundle, fault, err := addon.DetermineBundle(ctx, r.Bundles, a)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if addon.IsRendering(fault) {
 		m.pending, m.Phase, m.Since = true, rollout.Progressing, r.Clock.Now()
-		return m, nil
+		return nil
 	}
 	if fault != nil {
-		return m, nil //nolint:nilerr // the fault is a state of the configuration, which the add-on reports
+		return nil //nolint:nilerr // the fault is a state of the configuration, which the add-on reports
 	}
 	component := api.Component(a.Name)
 	payloads, err := r.Payloads.ManifestWorks(a.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: a.Name}))
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", a.Name, a.Namespace, err)
+		return fmt.Errorf("cannot list the works of add-on %q on cluster %q: %w", a.Name, a.Namespace, err)
 	}
 	if m.foundation, err = r.findFoundation(component, a.Namespace); err != nil || m.foundation == nil {
-		return m, err
+		return err
 	}
 	m.rendering = bundle.RenderingName()
 	if manifestwork.AwaitsTurn(bundle, m.foundation, payloads, agentdeploy.ConfigsToMap(a.Status.ConfigReferences)) {
 		if r.isClusterAvailable(a.Namespace) {
 			m.wait(a.Status.Conditions)
 		}
-		return m, nil
+		return nil
 	}
 	m.Phase, m.Since = m.phaseOf(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable,
 		m.foundation.Annotations[api.RenderingTurnAnnotation], r.Clock.Now())
-	return m, nil
+	return nil
 }
 
 // phaseOf returns the phase of a cluster that does not wait. A cluster that never waited takes no part in the rollout. health is the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ type placement struct {
 }
 
 // gatherRollouts returns the rollouts of the component by key. An add-on belongs to one rollout: that of the KnativeFleet that owns its
-// configuration, else that of the first Placement that selects the cluster, else that of the namespace of a resource that refers to
+// configuration, else that of the last Placement that selects the cluster, else that of the namespace of a resource that refers to
 // the cluster, else the default. A resource without a work agent belongs to the rollout of the KnativeFleet that owns the resource, else
 // to that of its namespace.
 func (r *Reconciler) gatherRollouts(
@@ -74,11 +75,7 @@ func (r *Reconciler) gatherRollouts(
 	}
 	var members []*member
 	for _, a := range addOns {
-		m, err := r.readMember(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, m)
+		members = append(members, r.readMember(ctx, a))
 	}
 	for _, config := range configs {
 		m, err := r.readDirectMember(component, config)
@@ -102,6 +99,7 @@ func (r *Reconciler) gatherRollouts(
 	return out, nil
 }
 
+// readPlacements reads the ClusterManagementAddOn with its Placements, which select clusters only if the install strategy has type Placements.
 func (g *gatherer) readPlacements() error {
 	definition, err := g.Definitions.Get(g.component.AddOnName())
 	if apierrors.IsNotFound(err) {
@@ -111,24 +109,43 @@ func (g *gatherer) readPlacements() error {
 		return fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", g.component, err)
 	}
 	g.definition = definition
+	if definition.Spec.InstallStrategy.Type != addonv1beta1.AddonInstallStrategyPlacements {
+		return nil
+	}
 	for _, p := range definition.Spec.InstallStrategy.Placements {
-		decisions, err := g.Decisions.PlacementDecisions(p.Namespace).List(labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: p.Name}))
+		selecting, err := g.Placements.Placements(p.Namespace).Get(p.Name)
+		if apierrors.IsNotFound(err) {
+			continue // Kubernetes deletes the decisions
+		}
 		if err != nil {
-			return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
+			return fmt.Errorf("cannot get Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
 		}
 		of := placement{
-			key: "Placement " + p.Namespace + "/" + p.Name, strategy: p.RolloutStrategy, groups: map[string]sdkv1beta1.GroupKey{},
+			key: "Placement " + p.Namespace + "/" + p.Name, strategy: rollout.WithPlacement(p.RolloutStrategy, selecting),
 			related: &corev1.ObjectReference{APIVersion: clusterv1beta1.GroupVersion.String(), Kind: "Placement", Namespace: p.Namespace, Name: p.Name},
 		}
-		for _, d := range decisions {
-			index, _ := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32) // OCM writes the label
-			for _, decided := range d.Status.Decisions {
-				of.groups[decided.ClusterName] = sdkv1beta1.GroupKey{GroupName: d.Labels[clusterv1beta1.DecisionGroupNameLabel], GroupIndex: int32(index)}
-			}
+		if of.groups, err = g.readGroups(p.PlacementRef); err != nil {
+			return err
 		}
 		g.placements = append(g.placements, of)
 	}
 	return nil
+}
+
+// readGroups returns the decision groups of the clusters that a Placement selects.
+func (g *gatherer) readGroups(p addonv1beta1.PlacementRef) (map[string]sdkv1beta1.GroupKey, error) {
+	decisions, err := g.Decisions.PlacementDecisions(p.Namespace).List(labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: p.Name}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", p.Namespace, p.Name, err)
+	}
+	out := map[string]sdkv1beta1.GroupKey{}
+	for _, d := range decisions {
+		index, _ := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32) // OCM writes the label
+		for _, decided := range d.Status.Decisions {
+			out[decided.ClusterName] = sdkv1beta1.GroupKey{GroupName: d.Labels[clusterv1beta1.DecisionGroupNameLabel], GroupIndex: int32(index)}
+		}
+	}
+	return out, nil
 }
 
 // rolloutOf returns the rollout of a cluster without members, and sets the group of the cluster and whether the turn comes at once.
@@ -148,7 +165,7 @@ func (g *gatherer) rolloutOf(m *member) (*clusterRollout, error) {
 			return of, err
 		}
 	}
-	for _, p := range g.placements {
+	for _, p := range slices.Backward(g.placements) { // in OCM, a later Placement takes the cluster from an earlier Placement
 		if m.addOn == nil {
 			break // a Placement selects managed clusters
 		}

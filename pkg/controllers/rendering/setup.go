@@ -25,12 +25,13 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // batchDelay is the time in which events of add-ons lead to one pass over a component.
 const batchDelay = 300 * time.Millisecond
 
-// SetupWithManager makes the manager run the controller. Only a change of condition RenderingCurrent starts a pass.
+// SetupWithManager makes the manager run the controller. startsPass names the changes that start a pass.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("renderings").WithOptions(reconciler.Options(len(api.Components()))).
 		WatchesRawSource(newSource(h.ManagedClusterAddOns().Informer(), client.Object.GetName))
@@ -43,10 +44,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, h *hub.Hub) error {
 	return nil
 }
 
-// newSource requests a pass over the ClusterManagementAddOn that the function names, when the condition of an object changes.
+// newSource requests a pass over the ClusterManagementAddOn that the function names, when a change of an object starts a pass.
 func newSource(informer cache.SharedIndexInformer, definitionOf func(client.Object) string) source.Source {
 	enqueue := func(q workqueue.TypedRateLimitingInterface[reconcile.Request], before, after client.Object) {
-		if c := conditionOf(after); c != nil && (before == nil || !isSame(c, conditionOf(before))) {
+		if startsPass(before, after) {
 			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: definitionOf(after)}}, batchDelay)
 		}
 	}
@@ -60,20 +61,38 @@ func newSource(informer cache.SharedIndexInformer, definitionOf func(client.Obje
 	}}
 }
 
-// conditionOf returns condition RenderingCurrent of an add-on, or of a resource without a work agent; nil for any other object. The
-// add-on of a resource has the condition too.
-func conditionOf(o client.Object) *metav1.Condition {
+// startsPass reports whether a change of an object starts a pass: another status or message of condition RenderingCurrent, the end of a
+// pause, or the return of a cluster that waits for its turn. before is nil for an object that the cache did not have.
+func startsPass(before, after client.Object) bool {
+	conditions := conditionsOf(after)
+	current := apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
+	if before == nil {
+		return current != nil
+	}
+	if revision.Paused(before.GetAnnotations()) && !revision.Paused(after.GetAnnotations()) {
+		return true
+	}
+	if current == nil {
+		return false
+	}
+	former := conditionsOf(before)
+	if last := apimeta.FindStatusCondition(former, api.RenderingCurrent); last == nil || last.Status != current.Status || last.Message != current.Message {
+		return true
+	}
+	return current.Status == metav1.ConditionFalse &&
+		apimeta.IsStatusConditionTrue(conditions, api.TargetClusterResolved) && !apimeta.IsStatusConditionTrue(former, api.TargetClusterResolved)
+}
+
+// conditionsOf returns the conditions of an add-on, or of a resource without a work agent; nil for any other object. The add-on of a
+// resource has condition RenderingCurrent too.
+func conditionsOf(o client.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *addonv1beta1.ManagedClusterAddOn:
-		return apimeta.FindStatusCondition(o.Status.Conditions, api.RenderingCurrent)
+		return o.Status.Conditions
 	case *unstructured.Unstructured:
 		if conditions, err := readConditions(o); err == nil && isDirect(o) {
-			return apimeta.FindStatusCondition(conditions, api.RenderingCurrent)
+			return conditions
 		}
 	}
 	return nil
-}
-
-func isSame(a, b *metav1.Condition) bool {
-	return b != nil && a.Status == b.Status && a.Message == b.Message
 }

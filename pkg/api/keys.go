@@ -140,7 +140,8 @@ const (
 const (
 	// FleetLabel on a KnativeServing or KnativeEventing names the owning KnativeFleet. The owner reference decides, not the label.
 	FleetLabel = Prefix + "fleet"
-	// FleetRevisionAnnotation on a child is the revision of the KnativeFleet that the child has.
+	// FleetRevisionAnnotation on a child is the revision of the KnativeFleet that the child has. In status.annotations of a child, the
+	// annotation is the revision that the status describes.
 	FleetRevisionAnnotation = Prefix + "fleet-revision"
 	// FleetUpdatedAnnotation on a child is the time at which the KnativeFleet last wrote the child.
 	FleetUpdatedAnnotation = Prefix + "fleet-updated"

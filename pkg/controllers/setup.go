@@ -197,11 +197,13 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 	fleets := &fleet.Reconciler{
 		Fleets: hub.KnativeFleets(), Profiles: hub.ClusterProfiles(), Placements: hub.Placements().Lister(),
 		Decisions: hub.PlacementDecisions().Lister(), KeyDecisions: hub.InventoryDecisions(), Configs: hub.ConfigListers(),
+		Clusters: hub.ManagedClusters().Lister(), MaySelect: removalguard.MaySelect,
 		Client: hub.Clients.Configs, RemovalLimit: removalguard.Limit, History: configuration.NewFleets(hub), Completions: map[api.Component]fleet.Completions{}, Events: s.eventRecorder(), Clock: clock.RealClock{},
 	}
 	renderings := &rendering.Reconciler{
 		AddOns: hub.ManagedClusterAddOns().Lister(), Definitions: hub.ClusterManagementAddOns().Lister(), Clusters: hub.ManagedClusters().Lister(),
-		Decisions: hub.PlacementDecisions().Lister(), Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(),
+		Placements: hub.Placements().Lister(), Decisions: hub.PlacementDecisions().Lister(),
+		Foundations: hub.Foundations().Lister(), Payloads: hub.Payloads().Lister(),
 		Configs: hub.ConfigListers(), Bundles: s.bundles, Targets: s.finder, Pauses: s.bundles.Source, Selection: fleets.Selection,
 		Direct: map[api.Component]rendering.Reports{}, Default: renderingRollout, WorkClient: hub.Clients.Works, ConfigClient: hub.Clients.Configs,
 		Events: s.eventRecorder(), Clock: clock.RealClock{},

@@ -5,10 +5,10 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,7 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
@@ -30,13 +33,10 @@ import (
 const (
 	// statusInterval is the shortest time between two writes of the status of a KnativeFleet.
 	statusInterval = 5 * time.Second
-	// refusedRetry is the time until the next attempt after the API server refused a child, unless an event comes first.
-	refusedRetry = time.Minute
 	// maxWrites is the number of children that one pass writes: a pass must not occupy a worker for long.
 	maxWrites = 100
-	// maxRefused is the number of refused creations, and of refused updates, after which a pass tries no further one: one cause may refuse all.
-	maxRefused = 20
-	// moreWrites is the time until the next pass after a pass that has written maxWrites children.
+	// moreWrites is the time until the next pass after a pass that has written maxWrites children, or whose refused children left places to
+	// other clusters.
 	moreWrites = 100 * time.Millisecond
 )
 
@@ -67,10 +67,14 @@ type Reconciler struct {
 	Placements   clusterlistersv1beta1.PlacementLister
 	Decisions    clusterlistersv1beta1.PlacementDecisionLister
 	KeyDecisions KeyDecisions
+	Clusters     clusterlisters.ManagedClusterLister
 	Configs      map[api.Component]cache.GenericLister
 	Client       dynamic.Interface
 	// RemovalLimit returns how many of a number of children maxRemoval permits to remove. removalguard.Limit implements it.
 	RemovalLimit func(maxRemoval intstr.IntOrString, children int) int
+	// MaySelect reports whether OCM may select a cluster for a Placement with a number of clusters in its decisions. removalguard.MaySelect
+	// implements it.
+	MaySelect func(placement *clusterv1beta1.Placement, clusters int, cluster *clusterv1.ManagedCluster) bool
 	// History keeps the templates; nil keeps no templates.
 	History History
 	// Completions reads which specs of children their clusters have run.
@@ -90,26 +94,39 @@ type memory struct {
 // fleetTimes holds the times of one KnativeFleet. One pass at a time reads and writes the times.
 type fleetTimes struct {
 	uid types.UID
+	// begun is the time of the first pass of this process.
+	begun time.Time
 	// written is the time of the last write of the status.
 	written time.Time
-	// deselected holds the time at which the child's cluster was first found deselected, by component and name of the child.
-	deselected map[string]time.Time
+	// deselected holds the facts about children whose clusters were found deselected, by component and name of the child; nil before the first
+	// decision on removals.
+	deselected map[string]deselection
 	// counted holds the time at which the status counted the removal of a deselected child, by UID: an attempt that failed does not count again.
 	counted map[types.UID]time.Time
+	// refusals holds the writes of children that the API server has refused.
+	refusals refusals
 	// recorded and completed are the revisions that the history has, and has as run by a cluster. refusal is the text of the last refusal
 	// of a rollback.
 	recorded, completed, refusal string
 }
 
+// deselection holds what the manager remembers about a deselected cluster.
+type deselection struct {
+	// since is the time at which the manager first found the cluster deselected.
+	since time.Time
+	// returned reports whether the cluster was unhealthy at any time since, or may have been before this process began.
+	returned bool
+}
+
 // ensureTimes returns the times of a KnativeFleet. Another KnativeFleet of the same name begins without times.
-func (m *memory) ensureTimes(name types.NamespacedName, uid types.UID) *fleetTimes {
+func (m *memory) ensureTimes(name types.NamespacedName, uid types.UID, now time.Time) *fleetTimes {
 	m.Lock()
 	defer m.Unlock()
 	if m.fleets == nil {
 		m.fleets = map[types.NamespacedName]*fleetTimes{}
 	}
 	if known := m.fleets[name]; known == nil || known.uid != uid {
-		m.fleets[name] = &fleetTimes{uid: uid, deselected: map[string]time.Time{}, counted: map[types.UID]time.Time{}}
+		m.fleets[name] = &fleetTimes{uid: uid, begun: now, counted: map[types.UID]time.Time{}, refusals: refusals{}}
 	}
 	return m.fleets[name]
 }
@@ -129,6 +146,10 @@ type pass struct {
 	now   time.Time
 	// children holds the resources of the namespace, by component and name.
 	children map[api.Component]map[string]*unstructured.Unstructured
+	// selection holds the objects that decide on the selection; nil before the pass has read the objects.
+	selection *selectionInput
+	// reader reads the states of the selected clusters; nil while a problem keeps the pass from the selection.
+	reader   *stateReader
 	profiles []*clusterinventoryv1alpha1.ClusterProfile
 	report   report
 	// decided reports whether the pass has decided on removals.
@@ -151,8 +172,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	now := r.Clock.Now()
 	p := &pass{
-		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName, fleet.UID), now: r.Clock.Now(),
+		Reconciler: r, read: read, fleet: fleet, times: r.memory.ensureTimes(req.NamespacedName, fleet.UID, now), now: now,
 		report: report{generation: fleet.Generation, problem: no},
 	}
 	return p.reconcile(ctx)
@@ -192,6 +214,7 @@ func (p *pass) reconcile(ctx context.Context) (reconcile.Result, error) {
 		remove, p.decided = p.decideRemovals(templates), true
 		writeErr = p.writeChildren(ctx, templates)
 	}
+	p.reportRefusals()
 	written, err := p.writeStatus(ctx, remove)
 	if err == nil && written {
 		err = p.removeChildren(ctx, remove)
@@ -209,60 +232,52 @@ func (p *pass) requeueWithin(wait time.Duration) {
 // writeChildren writes the children of the clusters that get the revision now, and restores children that were changed. A refused child, as by a
 // quota, does not keep other clusters from their children.
 func (p *pass) writeChildren(ctx context.Context, t *templates) error {
-	writes, refused := 0, map[bool]int{} // by whether the write is a creation
+	writes, refused := 0, false
 	for i := range p.report.clusters {
 		c := &p.report.clusters[i]
 		if c.phase == phaseSkipped && !c.updated {
 			continue
 		}
 		for _, component := range t.components() {
-			isCreation := c.children[component] == nil
-			if !p.needsWrite(c, t, component) || refused[isCreation] >= maxRefused {
+			w, needed := p.dueWrite(c, component)
+			if !needed {
 				continue
 			}
 			if writes++; writes > maxWrites {
 				p.requeueWithin(moreWrites)
 				return nil
 			}
-			isRefused, err := p.tryWriteChild(ctx, t, component, c)
+			isRefused, err := p.tryWriteChild(ctx, t, w, c)
 			if err != nil {
 				return err
 			}
-			if isRefused {
-				refused[isCreation]++
-			}
+			refused = refused || isRefused
 		}
+	}
+	waits := func(c clusterState) bool { return c.phase == phaseWaiting && !p.report.plan.update.Has(c.name) }
+	if refused && slices.ContainsFunc(p.report.clusters, waits) {
+		p.requeueWithin(moreWrites)
 	}
 	return nil
 }
 
-// tryWriteChild writes a child, and reports whether the API server refuses the child. The status has the first refusal.
-func (p *pass) tryWriteChild(ctx context.Context, t *templates, component api.Component, c *clusterState) (isRefused bool, err error) {
-	err = p.writeChild(ctx, t, component, c.name, c.children[component])
-	if !isRefusal(err) {
+// tryWriteChild writes a child, and reports whether the API server refuses the child. A refused child leaves its place to another cluster.
+func (p *pass) tryWriteChild(ctx context.Context, t *templates, w childWrite, c *clusterState) (isRefused bool, err error) {
+	err = p.writeChild(ctx, t, w.component, c.name, c.children[w.component])
+	if isRefused = p.times.refusals.record(w, err, p.now); !isRefused {
 		return false, err
 	}
-	if p.report.refused == "" {
-		p.report.refused = err.Error()
+	if !c.updated {
+		*c = p.reader.readCluster(c.cluster)
 	}
-	p.requeueWithin(refusedRetry)
 	return true, nil
 }
 
-// needsWrite reports whether a child gets the revision now, or differs from the template of its revision.
-func (p *pass) needsWrite(c *clusterState, t *templates, component api.Component) bool {
+// dueWrite returns the write that a child needs now: the child gets the revision now, or differs from the template of its revision. The result is
+// false without such a write, and while the write has to wait because of refusals.
+func (p *pass) dueWrite(c *clusterState, component api.Component) (w childWrite, due bool) {
 	child := c.children[component]
-	reader := stateReader{fleet: p.fleet, templates: t}
-	switch {
-	case child == nil || child.GetDeletionTimestamp() == nil && !reader.hasRevision(child):
-		return p.report.plan.update.Has(c.name)
-	case child.GetDeletionTimestamp() != nil:
-		return false
-	}
-	return !isUnchanged(child, p.fleet, t, component)
-}
-
-// isRefusal reports whether the API server refuses the content of an object, so that only another content or another permission helps.
-func isRefusal(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	w, needed := p.reader.neededWrite(component, c.name, child)
+	hasTurn := child != nil && p.reader.hasRevision(child) || p.report.plan.update.Has(c.name)
+	return w, needed && hasTurn && p.times.refusals.permits(w, p.now)
 }

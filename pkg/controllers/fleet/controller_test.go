@@ -188,12 +188,14 @@ func TestChildWithoutTarget(t *testing.T) {
 	h.setSpec(`{"serving": {"spec": {"version": "1.23"}}}`)
 	for range 4 {
 		h.pass()
+		refuse()
 	}
 	if got := h.versions(); got != "c1=1.23 c2=1.22 c3=1.22" {
 		t.Errorf("before the first cluster is Ready the children have %s", got)
 	}
 	for range 8 {
 		h.becomeReady()
+		refuse()
 		h.pass()
 	}
 	if got := h.versions(); got != "c1=1.23 c2=1.23 c3=1.23" {
@@ -383,7 +385,7 @@ func TestPlacement(t *testing.T) {
 	if err := h.placements.Add(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "edge"}}); err != nil {
 		t.Fatal(err)
 	}
-	addDecision(t, h, "edge-decision-1", "0", "c1", "c3")
+	addDecision(t, h, "c1", "c3")
 	h.pass()
 	if got := h.versions(); got != "c1= c3=" {
 		t.Errorf("the children are %s", got)

@@ -15,10 +15,11 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 )
 
-func addDecision(t *testing.T, h *fakeHub, name, group string, clusters ...string) {
+// addDecision makes the clusters the decisions of Placement edge, in its first decision group.
+func addDecision(t *testing.T, h *fakeHub, clusters ...string) {
 	t.Helper()
-	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: labels.Set{
-		clusterv1beta1.PlacementLabel: "edge", clusterv1beta1.DecisionGroupIndexLabel: group,
+	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "edge-decision-1", Labels: labels.Set{
+		clusterv1beta1.PlacementLabel: "edge", clusterv1beta1.DecisionGroupIndexLabel: "0",
 	}}}
 	for _, c := range clusters {
 		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: c})

@@ -26,6 +26,7 @@ import (
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 	clusterlistersv1beta1 "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -66,6 +67,7 @@ type fakeHub struct {
 	profilesErr, decisionsErr error
 	decisions                 []*clusterinventoryv1alpha1.PlacementDecision
 	placements, ocmDecisions  cache.Indexer
+	clusters                  cache.Indexer
 	configs                   map[api.Component]cache.Indexer
 	clock                     *testclock.FakePassiveClock
 	events                    *events.FakeRecorder
@@ -87,7 +89,7 @@ func newHub(t *testing.T, spec string, profiles ...*clusterinventoryv1alpha1.Clu
 		listKinds[c.Resource()] = c.Kind() + "List"
 		h.configs[c] = newIndexer()
 	}
-	h.placements, h.ocmDecisions = newIndexer(), newIndexer()
+	h.placements, h.ocmDecisions, h.clusters = newIndexer(), newIndexer(), newIndexer()
 	h.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds)
 	h.client.PrependReactor("create", "*", h.create)
 	h.client.PrependReactor("patch", "*", h.patch)
@@ -107,6 +109,7 @@ func (h *fakeHub) restart() {
 	h.r = &Reconciler{
 		Fleets: h, Profiles: profileLister{h}, KeyDecisions: decisionLister{h},
 		Placements: clusterlistersv1beta1.NewPlacementLister(h.placements), Decisions: clusterlistersv1beta1.NewPlacementDecisionLister(h.ocmDecisions),
+		Clusters: clusterlisters.NewManagedClusterLister(h.clusters), MaySelect: removalguard.MaySelect,
 		Configs: map[api.Component]cache.GenericLister{}, Client: h.client, RemovalLimit: removalguard.Limit, Events: h.events, Clock: h.clock,
 	}
 	for c, indexer := range h.configs {
@@ -345,7 +348,11 @@ func setConditions(c *unstructured.Unstructured, at time.Time, conditions ...str
 			"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": at.UTC().Format(time.RFC3339),
 		})
 	}
-	c.Object["status"] = map[string]any{"observedGeneration": c.GetGeneration(), "conditions": list}
+	status := map[string]any{"observedGeneration": c.GetGeneration(), "conditions": list}
+	if revision, isChild := c.GetAnnotations()[api.FleetRevisionAnnotation]; isChild {
+		status["annotations"] = map[string]any{api.FleetRevisionAnnotation: revision}
+	}
+	c.Object["status"] = status
 }
 
 // becomeReady lets every KnativeServing report Ready.

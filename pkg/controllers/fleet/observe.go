@@ -43,14 +43,18 @@ func (p *pass) observe() (*templates, error) {
 	if err != nil || p.report.problem != nil {
 		return t, err
 	}
+	p.selection = in
 	clusters, no := selectClusters(in)
 	if no != nil {
 		p.report.problem = no
 		return t, nil
 	}
-	reader := &stateReader{fleet: p.fleet, templates: t, children: p.children, completions: p.Completions}
-	p.report.clusters = reader.readClusters(clusters)
-	p.report.plan, p.report.problem = planRollout(p.fleet.Spec.RolloutStrategy, p.report.clusters)
+	p.reader = &stateReader{
+		fleet: p.fleet, templates: t, children: p.children, completions: p.Completions, begun: p.times.begun, refusals: p.times.refusals, now: p.now,
+	}
+	p.reader.dropRefusals(clusters)
+	p.report.clusters = p.reader.readClusters(clusters)
+	p.report.plan, p.report.problem = planRollout(in.strategy(), p.report.clusters)
 	p.requeueWithin(p.report.plan.recheck)
 	return t, nil
 }
@@ -115,7 +119,9 @@ func (p *pass) gatherPlacement(in *selectionInput) error {
 	if err != nil {
 		return fmt.Errorf("cannot get Placement \"%s/%s\": %w", namespace, name, err)
 	}
-	in.placementFound = placement.DeletionTimestamp == nil
+	if placement.DeletionTimestamp == nil {
+		in.placement = placement
+	}
 	in.placementDecisions, err = p.Decisions.PlacementDecisions(namespace).List(labels.SelectorFromSet(labels.Set{clusterv1beta1.PlacementLabel: name}))
 	if err != nil {
 		return fmt.Errorf("cannot list the decisions of Placement \"%s/%s\": %w", namespace, name, err)
@@ -163,7 +169,7 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 	}
 	profiles := p.profilesByName()
 	before := p.times.deselected
-	p.times.deselected = map[string]time.Time{}
+	p.times.deselected = map[string]deselection{}
 	countedBefore := p.times.counted
 	p.times.counted = map[types.UID]time.Time{}
 	for component, children := range p.children {
@@ -178,21 +184,46 @@ func (p *pass) listDeselected(t *templates) (candidates []removalCandidate, owne
 				owned++
 				continue
 			}
-			key := string(component) + "/" + name
-			since, known := before[key]
-			if !known {
-				since = p.now
-			}
-			p.times.deselected[key] = since
+			found := p.keepDeselection(string(component)+"/"+name, before, profiles[name])
 			counted := p.keepCounted(child.GetUID(), countedBefore)
 			if !counted {
 				owned++
 			}
-			candidates = append(candidates, removalCandidate{component: component, child: child, profile: profiles[name], deselected: since, counted: counted})
+			candidates = append(candidates, removalCandidate{
+				component: component, child: child, profile: profiles[name], deselected: found.since, counted: counted,
+				undecided: found.returned && !selected.Has(name) && p.maySelect(name),
+			})
 		}
 	}
 	sortCandidates(candidates)
 	return candidates, owned
+}
+
+// keepDeselection returns and keeps what the manager remembers about a deselected cluster. before is nil in the first decision of this process.
+func (p *pass) keepDeselection(key string, before map[string]deselection, profile *clusterinventoryv1alpha1.ClusterProfile) deselection {
+	out, known := before[key]
+	if !known {
+		out = deselection{since: p.now, returned: before == nil}
+	}
+	out.returned = out.returned || !isHealthy(profile)
+	p.times.deselected[key] = out
+	return out
+}
+
+// maySelect reports whether OCM may select a cluster for the Placement of the KnativeFleet.
+func (p *pass) maySelect(cluster string) bool {
+	if p.selection == nil || p.selection.placement == nil {
+		return false
+	}
+	managed, err := p.Clusters.Get(cluster)
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	clusters := 0
+	for _, d := range p.selection.placementDecisions {
+		clusters += len(d.Status.Decisions)
+	}
+	return err != nil || p.MaySelect(p.selection.placement, clusters, managed)
 }
 
 func (p *pass) profilesByName() map[string]*clusterinventoryv1alpha1.ClusterProfile {

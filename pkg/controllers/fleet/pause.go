@@ -17,34 +17,55 @@ import (
 )
 
 // applyPause passes the pause of the KnativeFleet on to all children at once, in no wave, and ends the pause of the children that
-// applyPause has paused before. A child that a user has paused stays paused. done reports that no child is left to write.
+// applyPause has paused before. A child that a user has paused stays paused. done reports that the pass has written no child, so that the pass may
+// continue; children that the API server refuses do not hold the others up.
 func (p *pass) applyPause(ctx context.Context) (done bool, err error) {
 	p.report.paused = revision.Paused(p.fleet.Annotations)
+	maps.DeleteFunc(p.times.refusals, func(w childWrite, _ refusal) bool {
+		return w.kind == pausing && !p.changesPause(p.children[w.component][w.name])
+	})
 	writes := 0
 	for _, component := range api.Components() {
 		for _, name := range slices.Sorted(maps.Keys(p.children[component])) {
 			child := p.children[component][name]
-			if !metav1.IsControlledBy(child, p.fleet) || !p.changesPause(child) {
+			w := childWrite{kind: pausing, component: component, name: name}
+			if !p.changesPause(child) || !p.times.refusals.permits(w, p.now) {
 				continue
 			}
-			if writes++; writes > maxWrites {
+			if writes == maxWrites {
 				p.requeueWithin(moreWrites)
 				return false, nil
 			}
-			stored, err := hub.Patch(ctx, p.childClient(component), child, p.setPause)
-			if client.IgnoreNotFound(err) != nil {
+			isRefused, err := p.tryPause(ctx, w, child)
+			if err != nil {
 				return false, err
 			}
-			if err == nil {
-				p.children[component][name] = stored
+			if !isRefused {
+				writes++
 			}
 		}
 	}
 	return writes == 0, nil
 }
 
-// changesPause reports whether a child has to be paused, or to go on.
+// tryPause pauses a child, or ends the pause, and reports whether the API server refuses the change. A refused child does not keep the other
+// children from the change.
+func (p *pass) tryPause(ctx context.Context, w childWrite, child *unstructured.Unstructured) (isRefused bool, err error) {
+	stored, err := hub.Patch(ctx, p.childClient(w.component), child, p.setPause)
+	if p.times.refusals.record(w, err, p.now) {
+		return true, nil
+	}
+	if err == nil {
+		p.children[w.component][w.name] = stored
+	}
+	return false, client.IgnoreNotFound(err)
+}
+
+// changesPause reports whether a child of the KnativeFleet has to be paused, or to go on. The child may be nil.
 func (p *pass) changesPause(child *unstructured.Unstructured) bool {
+	if child == nil || !metav1.IsControlledBy(child, p.fleet) {
+		return false
+	}
 	annotations := child.GetAnnotations()
 	if p.report.paused {
 		return !revision.Paused(annotations)

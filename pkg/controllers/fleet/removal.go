@@ -26,8 +26,8 @@ const (
 	// settleTime is the time for which a cluster must be deselected before its child is deleted: further clusters may follow, and count
 	// together.
 	settleTime = 10 * time.Second
-	// healthyTime is the time for which a cluster must be healthy before its child is deleted: a Placement selects a cluster that has
-	// returned only after a moment.
+	// healthyTime is the time for which a cluster must be healthy before its child is deleted: a scheduler selects a cluster that has
+	// returned only after a moment. While a Placement may select such a cluster, the manager examines the Placement again after healthyTime.
 	healthyTime = 30 * time.Second
 )
 
@@ -41,6 +41,9 @@ type removalCandidate struct {
 	deselected time.Time
 	// counted reports whether the status counts the removal already.
 	counted bool
+	// undecided reports whether the cluster may have been unhealthy, and the Placement of the KnativeFleet may select the cluster again. OCM
+	// drops an unreachable cluster from the decisions, and nothing in the API tells whether OCM has decided since the return.
+	undecided bool
 }
 
 // removalInput holds the facts about all children whose clusters are no longer selected.
@@ -71,13 +74,15 @@ type removalPlan struct {
 // earlier pass.
 func planRemovals(in *removalInput) removalPlan {
 	var ready, counted, settling []removalCandidate
-	var unavailable []string
+	var unavailable, undecided []string
 	var wait time.Duration
 	for _, c := range in.candidates {
 		remaining, healthy := remainingWait(&c, in.now)
 		switch {
 		case !healthy:
 			unavailable = append(unavailable, c.child.GetName())
+		case c.undecided && !in.confirmed:
+			undecided = append(undecided, c.child.GetName())
 		case remaining > 0:
 			settling = append(settling, c)
 			wait = max(wait, remaining)
@@ -102,10 +107,16 @@ func planRemovals(in *removalInput) removalPlan {
 			"the children of %s are removed in a moment, unless further clusters are deselected", listCandidates(append(ready, settling...)))}}
 	}
 	out := removalPlan{remove: append(counted, ready...)}
-	if len(unavailable) > 0 {
+	switch {
+	case len(unavailable) > 0:
 		out.held = &problem{fleetv1alpha1.ReasonClusterUnavailable, fmt.Sprintf(
 			"the clusters of ClusterProfiles %s are no longer selected, and keep their installations because the ClusterProfiles do not exist or are not healthy; if the clusters never return, delete the children and annotate the children with %s=true",
 			message.QuotedList(unavailable), api.ForceOrphanAnnotation)}
+	case len(undecided) > 0:
+		out.wait = healthyTime
+		out.held = &problem{fleetv1alpha1.ReasonPlacementUndecided, fmt.Sprintf(
+			"the clusters of ClusterProfiles %s may have been unreachable, and the Placement may select the clusters again, so that the clusters keep their installations; see whether OCM's placement controller runs, or annotate the KnativeFleet with %s: %s to remove the children",
+			message.QuotedList(undecided), api.RemovalAnnotation, api.RemovalConfirm)}
 	}
 	return out
 }

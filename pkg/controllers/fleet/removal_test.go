@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clienttesting "k8s.io/client-go/testing"
 
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/controllers/removalguard"
@@ -150,6 +153,95 @@ func TestFailedRemoval(t *testing.T) {
 	}
 	if event := <-h.events.Events; !strings.Contains(event, "ChildrenRemoved") {
 		t.Errorf("the Event is %q", event)
+	}
+}
+
+// placementFleet is a KnativeFleet whose Placement selected clusters c1, c2 and c3, and no longer selects c3. OCM has tainted c3 as unreachable.
+func placementFleet(t *testing.T, whenDeselected metav1.ConditionStatus, change func(*clusterv1beta1.Placement)) *fakeHub {
+	t.Helper()
+	h := newHub(t, `{"placementRef": {"name": "edge"}, "serving": {"spec": {"version": "1.22"}}, "maxRemoval": "100%"}`, threeProfiles()...)
+	placement := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "edge"}}
+	change(placement)
+	cluster := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c3"}}
+	cluster.Spec.Taints = []clusterv1.Taint{{Key: clusterv1.ManagedClusterTaintUnreachable, Effect: clusterv1.TaintEffectNoSelect}}
+	if err := errors.Join(h.placements.Add(placement), h.clusters.Add(cluster)); err != nil {
+		t.Fatal(err)
+	}
+	addDecision(t, h, "c1", "c2", "c3")
+	for range 4 {
+		h.pass()
+		h.becomeReady()
+	}
+	h.settle()
+	setHealth(h.profiles[2], whenDeselected)
+	addDecision(t, h, "c1", "c2")
+	h.passAfter(time.Second)
+	return h
+}
+
+// TestReturnedCluster holds that a cluster which was unhealthy when OCM dropped the cluster from the decisions keeps its child for any time after the
+// return, also across a restart of the manager, while the Placement may select the cluster.
+func TestReturnedCluster(t *testing.T) {
+	const healthy, unhealthy = metav1.ConditionTrue, metav1.ConditionUnknown
+	two := int32(2)
+	unchanged := func(*clusterv1beta1.Placement) {}
+	excluding := func(p *clusterv1beta1.Placement) {
+		p.Spec.Predicates = []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{
+			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "a"}},
+		}}}
+	}
+	for name, tc := range map[string]struct {
+		deselected metav1.ConditionStatus
+		placement  func(*clusterv1beta1.Placement)
+		then       func(h *fakeHub)
+		held       string
+	}{
+		"the Placement may select the cluster": {unhealthy, unchanged, func(*fakeHub) {}, "RemovalHeld=True/PlacementUndecided"},
+		"after a restart of the manager":       {unhealthy, unchanged, func(h *fakeHub) { h.restart() }, "RemovalHeld=True/PlacementUndecided"},
+		"the Placement excludes the cluster":   {unhealthy, excluding, func(*fakeHub) {}, ""},
+		"the Placement has enough clusters":    {unhealthy, func(p *clusterv1beta1.Placement) { p.Spec.NumberOfClusters = &two }, func(*fakeHub) {}, ""},
+		"the hub has no such cluster":          {unhealthy, unchanged, func(h *fakeHub) { _ = h.clusters.Replace(nil, "") }, ""},
+		"the removal is confirmed":             {unhealthy, unchanged, func(h *fakeHub) { h.changeFleet(confirmRemovals) }, ""},
+		"the cluster was healthy":              {healthy, unchanged, func(*fakeHub) {}, ""},
+		"the cluster became unhealthy a moment later": {healthy, unchanged, func(h *fakeHub) {
+			setHealth(h.profiles[2], unhealthy)
+			h.passAfter(time.Second)
+		}, "RemovalHeld=True/PlacementUndecided"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := placementFleet(t, tc.deselected, tc.placement)
+			tc.then(h)
+			setHealth(h.profiles[2], healthy)
+			h.settle()
+			if tc.held == "" {
+				if got := h.versions(); got != "c1=1.22 c2=1.22" {
+					t.Errorf("the children are %s", got)
+				}
+				return
+			}
+			h.shows(tc.held)
+			addDecision(t, h, "c1", "c2", "c3")
+			h.settle()
+			if got := h.versions(); got != "c1=1.22 c2=1.22 c3=1.22" || len(h.status().Removals) > 0 {
+				t.Errorf("the children are %s, the removals %v", got, h.status().Removals)
+			}
+			h.shows("Ready=True/Ready")
+		})
+	}
+}
+
+// TestComponentOfReturnedCluster holds that the child of a component that the KnativeFleet no longer names goes also while the Placement selects the
+// cluster.
+func TestComponentOfReturnedCluster(t *testing.T) {
+	h := placementFleet(t, metav1.ConditionTrue, func(*clusterv1beta1.Placement) {})
+	addDecision(t, h, "c1", "c2", "c3")
+	h.setSpec(`{"serving": null, "eventing": {}}`)
+	h.restart()
+	for range 4 {
+		h.pass()
+	}
+	if got := h.versions(); got != "" {
+		t.Errorf("the KnativeServings are %s", got)
 	}
 }
 

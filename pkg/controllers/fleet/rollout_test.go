@@ -3,17 +3,22 @@
 package fleet
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // inPhase returns a cluster in a phase since a time before now.
@@ -159,5 +164,90 @@ func TestRolloutInWaves(t *testing.T) {
 	slices.Sort(updated)
 	if got := len(slices.Compact(updated)); got != 40 || len(updated) != 40 {
 		t.Errorf("%d clusters got the revision, %d times in all", got, len(updated))
+	}
+}
+
+// completedTemplates is a History that counts the templates that a cluster has run.
+type completedTemplates struct {
+	History
+
+	completed int
+}
+
+// Record implements History.
+func (*completedTemplates) Record(context.Context, *unstructured.Unstructured) error { return nil }
+
+// MarkCompleted implements History.
+func (c *completedTemplates) MarkCompleted(context.Context, *unstructured.Unstructured, string) (bool, error) {
+	c.completed++
+	return true, nil
+}
+
+// ownedByShop lists the KnativeServings with annotation owner of the value shop.
+func (h *fakeHub) ownedByShop() string {
+	h.t.Helper()
+	var out []string
+	for _, child := range h.children(api.Serving) {
+		if child.GetAnnotations()["owner"] == "shop" {
+			out = append(out, child.GetName())
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// TestMetadataChangeInWaves holds that a change of annotations alone, which keeps the generation of the children, waits for a status that describes
+// the change, whatever the last status said.
+func TestMetadataChangeInWaves(t *testing.T) {
+	const change = `{"serving": {"spec": {"version": "1.22"}, "metadata": {"annotations": {"owner": "shop"}}}}`
+	for name, conditions := range map[string][]string{
+		"a Ready cluster":       {"Ready=True/Ready"},
+		"an unresolved cluster": {"Ready=False/ExistingInstallation", "TargetClusterResolved=False/ExistingInstallation"},
+		"an absent cluster":     {"Ready=False/RemoteClusterStale", "TargetClusterResolved=False/RemoteClusterStale"},
+		"a refused spec":        {"Ready=False/UnknownVersion", "InstallSucceeded=False/UnknownVersion", "TargetClusterResolved=True/TargetResolved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := runningFleet(t, oneByOne)
+			history := &completedTemplates{}
+			h.r.History = history
+			h.setSpec(change)
+			h.pass()
+			h.change("c1", func(c *unstructured.Unstructured) { // the last status, of the generation and without the revision
+				described := c.Object["status"].(map[string]any)["annotations"] //nolint:forcetypeassert // a status of setConditions
+				setConditions(c, h.clock.Now(), conditions...)
+				c.Object["status"].(map[string]any)["annotations"] = described //nolint:forcetypeassert // a status of setConditions
+			})
+			h.settle()
+			if got := h.ownedByShop(); got != "c1" {
+				t.Errorf("before a status describes the change %q have the change, want c1", got)
+			}
+			h.shows("RolledOut=False/Progressing")
+			if history.completed != 0 {
+				t.Errorf("the history says that a cluster has run the templates")
+			}
+			h.report("c1", "Ready=True/Ready")
+			h.pass()
+			if got := h.ownedByShop(); got != "c1 c2" {
+				t.Errorf("after the first cluster %q have the change, want c1 and c2", got)
+			}
+		})
+	}
+}
+
+// TestStatusOfEarlierVersion holds that children whose status has no revision, as an earlier version of the manager writes, count by their conditions
+// until this process writes the child.
+func TestStatusOfEarlierVersion(t *testing.T) {
+	h := runningFleet(t, oneByOne)
+	dropRevision := func(c *unstructured.Unstructured) { unstructured.RemoveNestedField(c.Object, "status", "annotations") }
+	for _, child := range h.children(api.Serving) {
+		h.change(child.GetName(), dropRevision)
+	}
+	h.restart()
+	if writes := h.pass(); len(writes) > 0 {
+		t.Errorf("after the upgrade the writes are %q", writes)
+	}
+	h.setSpec(`{"serving": {"spec": {"version": "1.22"}, "metadata": {"annotations": {"owner": "shop"}}}}`)
+	h.settle()
+	if got := h.ownedByShop(); got != "c1" {
+		t.Errorf("before a status describes the change %q have the change, want c1", got)
 	}
 }

@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	sdkv1beta1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 // problem is the reason why a KnativeFleet cannot be followed. The children stay as they are.
@@ -38,11 +40,19 @@ type cluster struct {
 type selectionInput struct {
 	spec     *fleetv1alpha1.KnativeFleetSpec
 	profiles []*clusterinventoryv1alpha1.ClusterProfile
-	// placementFound reports whether the Placement of placementRef exists and is not being deleted.
-	placementFound bool
+	// placement is the Placement of placementRef, nil when the Placement does not exist or is being deleted.
+	placement *clusterv1beta1.Placement
 	// placementDecisions are OCM's decisions of the Placement, keyDecisions the PlacementDecisions with the decisionKey.
 	placementDecisions []*clusterv1beta1.PlacementDecision
 	keyDecisions       []*clusterinventoryv1alpha1.PlacementDecision
+}
+
+// strategy returns the rollout strategy for the clusters of the selection.
+func (in *selectionInput) strategy() clusterv1alpha1.RolloutStrategy {
+	if in.placement == nil {
+		return in.spec.RolloutStrategy
+	}
+	return rollout.WithPlacement(in.spec.RolloutStrategy, in.placement)
 }
 
 // selectClusters returns the selected clusters, each once and sorted by name.
@@ -74,7 +84,7 @@ func selectClusters(in *selectionInput) ([]cluster, *problem) {
 }
 
 func selectByPlacement(in *selectionInput, profiles map[string]*clusterinventoryv1alpha1.ClusterProfile) ([]cluster, *problem) {
-	if !in.placementFound {
+	if in.placement == nil {
 		return nil, &problem{fleetv1alpha1.ReasonPlacementNotFound, fmt.Sprintf(
 			"Placement %q does not exist in the namespace of the KnativeFleet, so that nothing changes; create the Placement, or correct spec.placementRef",
 			in.spec.PlacementRef.Name)}

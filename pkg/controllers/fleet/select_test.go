@@ -4,15 +4,19 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
 // ocmDecision returns a PlacementDecision of OCM.
@@ -81,12 +85,12 @@ func TestSelectClusters(t *testing.T) {
 		"the values of a label are groups in their order": {spec: grouped, want: []string{"by-hand b 1 ", "c1 a 0 ", "c2 b 1 "}},
 		"a Placement that does not exist is a problem":    {spec: placement, problem: fleetv1alpha1.ReasonPlacementNotFound},
 		"a Placement selects by the names of clusters, in its groups": {
-			spec: placement, in: selectionInput{placementFound: true, placementDecisions: []*clusterv1beta1.PlacementDecision{
+			spec: placement, in: selectionInput{placement: &clusterv1beta1.Placement{}, placementDecisions: []*clusterv1beta1.PlacementDecision{
 				ocmDecision("first", "0", "c2"), ocmDecision("", "1", "c1"),
 			}}, want: []string{"c1  1 ", "c2 first 0 "},
 		},
 		"a Placement never selects a profile of another cluster manager, nor a profile that is missing": {
-			spec: placement, in: selectionInput{placementFound: true, placementDecisions: []*clusterv1beta1.PlacementDecision{
+			spec: placement, in: selectionInput{placement: &clusterv1beta1.Placement{}, placementDecisions: []*clusterv1beta1.PlacementDecision{
 				ocmDecision("", "0", "by-hand", "leaving", "c9"),
 			}}, want: []string{"by-hand  0 ClusterProfileNotFound", "c9  0 ClusterProfileNotFound", "leaving  0 ClusterProfileNotFound"},
 		},
@@ -129,6 +133,48 @@ func TestSelectClusters(t *testing.T) {
 			}
 			if reason != tc.problem {
 				t.Errorf("the problem is %q, want %q", reason, tc.problem)
+			}
+		})
+	}
+}
+
+// TestConcurrencyOfPlacement holds that clustersPerDecisionGroup of the Placement is the default of maxConcurrency, as OCM promises, in the plan of the
+// templates and in the selection that other rollouts read.
+func TestConcurrencyOfPlacement(t *testing.T) {
+	for name, tc := range map[string]struct {
+		strategy string
+		perGroup intstr.IntOrString
+		children string
+	}{
+		"a number of clusters":       {`{"type": "Progressive"}`, intstr.FromInt32(2), "c1= c2="},
+		"a part of the clusters":     {`{"type": "Progressive", "progressive": {"maxFailures": 1}}`, intstr.FromString("30%"), "c1="},
+		"the strategy has the field": {`{"type": "Progressive", "progressive": {"maxConcurrency": 1}}`, intstr.FromInt32(2), "c1="},
+		"without decision groups":    {`{"type": "Progressive"}`, intstr.IntOrString{}, "c1= c2= c3="},
+		"another type":               {`{"type": "All"}`, intstr.FromInt32(1), "c1= c2= c3="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, `{"placementRef": {"name": "edge"}, "serving": {}, "rolloutStrategy": `+tc.strategy+`}`, threeProfiles()...)
+			placement := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "edge"}}
+			placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = tc.perGroup
+			if err := h.placements.Add(placement); err != nil {
+				t.Fatal(err)
+			}
+			addDecision(t, h, "c1", "c2", "c3")
+			h.pass()
+			if got := h.versions(); got != tc.children {
+				t.Errorf("the first wave has %s, want %s", got, tc.children)
+			}
+			selection, err := h.r.Selection(fleetKey())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var clusters []rollout.Cluster
+			for cluster, group := range selection.Groups {
+				clusters = append(clusters, rollout.Cluster{Name: cluster, Group: group, Phase: rollout.Waiting})
+			}
+			plan, err := rollout.Determine(selection.Strategy, clusters)
+			if want := strings.ReplaceAll(tc.children, "=", ""); err != nil || strings.Join(sets.List(plan.Update), " ") != want {
+				t.Errorf("by the selection the first wave has %v (error %v), want %s", sets.List(plan.Update), err, want)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (r *Reconciler) Selection(name types.NamespacedName) (*rollout.Selection, e
 	if no != nil {
 		return nil, nil
 	}
-	out := &rollout.Selection{Strategy: fleet.Spec.RolloutStrategy, Annotations: fleet.Annotations, Groups: map[string]sdkv1beta1.GroupKey{}}
+	out := &rollout.Selection{Strategy: in.strategy(), Annotations: fleet.Annotations, Groups: map[string]sdkv1beta1.GroupKey{}}
 	for _, c := range clusters {
 		out.Groups[c.name] = c.group
 	}

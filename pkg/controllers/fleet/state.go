@@ -71,6 +71,11 @@ type stateReader struct {
 	// children are the resources of the namespace, by component and name.
 	children    map[api.Component]map[string]*unstructured.Unstructured
 	completions map[api.Component]Completions
+	// begun is the time of the first pass of this process over the KnativeFleet.
+	begun time.Time
+	// refusals holds the writes of children that the API server has refused.
+	refusals refusals
+	now      time.Time
 }
 
 func (r *stateReader) readClusters(clusters []cluster) []clusterState {
@@ -87,7 +92,7 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 	for _, component := range r.templates.components() {
 		child := r.children[component][c.name]
 		out.children[component] = child
-		s := r.readChild(component, child)
+		s := r.readChild(component, c.name, child)
 		out.updated = out.updated && child != nil && r.hasRevision(child)
 		out.unresolvedTarget = out.unresolvedTarget || s.unresolved
 		if child != nil && metav1.IsControlledBy(child, r.fleet) {
@@ -138,10 +143,10 @@ func mayAdopt(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFlee
 		namespace == fleet.Namespace && name == child.GetName()
 }
 
-func (r *stateReader) readChild(component api.Component, child *unstructured.Unstructured) childState {
+func (r *stateReader) readChild(component api.Component, name string, child *unstructured.Unstructured) childState {
 	switch {
 	case child == nil:
-		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting}
+		return r.readWaiting(component, name, nil)
 	case child.GetDeletionTimestamp() != nil:
 		return childState{phase: phaseSkipped, reason: fleetv1alpha1.ReasonChildBeingDeleted, since: child.GetDeletionTimestamp().Time}
 	case !metav1.IsControlledBy(child, r.fleet) && !mayAdopt(child, r.fleet):
@@ -151,9 +156,26 @@ func (r *stateReader) readChild(component api.Component, child *unstructured.Uns
 		if resolved := apimeta.FindStatusCondition(conditions, api.TargetClusterResolved); isUnreachable(resolved) {
 			return childState{phase: phaseSkipped, reason: resolved.Reason, unresolved: true} // the cluster gets its turn when the cluster is back
 		}
-		return childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting, since: updatedAt(child)}
+		return r.readWaiting(component, name, child)
 	}
 	return r.readInstallation(component, child)
+}
+
+// readWaiting returns the state of a child without the revision. A child that the API server refuses, as by a quota, holds no place: the clusters
+// after the child get the revision meanwhile.
+func (r *stateReader) readWaiting(component api.Component, name string, child *unstructured.Unstructured) childState {
+	out := childState{phase: phaseWaiting, reason: fleetv1alpha1.ReasonWaiting}
+	if child != nil {
+		out.since = updatedAt(child)
+	}
+	w, _ := r.neededWrite(component, name, child)
+	if !r.refusals.permits(w, r.now) {
+		out.phase = phaseSkipped
+	}
+	if r.refusals.refusedLately(w, r.now) {
+		out.reason = fleetv1alpha1.ReasonChildRefused
+	}
+	return out
 }
 
 // isUnreachable reports whether condition TargetClusterResolved says that the cluster does not answer.
@@ -165,7 +187,7 @@ func isUnreachable(resolved *metav1.Condition) bool {
 func (r *stateReader) readInstallation(component api.Component, child *unstructured.Unstructured) childState {
 	conditions, observed := readConditions(child)
 	ready := apimeta.FindStatusCondition(conditions, api.Ready)
-	if ready == nil || observed != child.GetGeneration() {
+	if ready == nil || observed != child.GetGeneration() || !r.describesRevision(child) {
 		return childState{phase: phaseProgressing, reason: fleetv1alpha1.ReasonChildNotReady, since: updatedAt(child)}
 	}
 	out := childState{phase: phaseProgressing, reason: ready.Reason, since: laterTime(updatedAt(child), ready.LastTransitionTime.Time)}
@@ -183,6 +205,16 @@ func (r *stateReader) readInstallation(component api.Component, child *unstructu
 		out.phase = phaseSkipped
 	}
 	return out
+}
+
+// describesRevision reports whether the status of a child describes the revision of the child: a revision that changes metadata alone keeps the
+// generation. A status of an earlier version of the manager has no revision, and counts unless this process has written the child since.
+func (r *stateReader) describesRevision(child *unstructured.Unstructured) bool {
+	described, found, _ := unstructured.NestedString(child.Object, "status", "annotations", api.FleetRevisionAnnotation)
+	if !found {
+		return updatedAt(child).Before(r.begun.Truncate(time.Second))
+	}
+	return described == child.GetAnnotations()[api.FleetRevisionAnnotation]
 }
 
 // isInstalled reports whether the cluster of a child ever had an installation.

@@ -30,7 +30,8 @@ type report struct {
 	problem *problem
 	// paused reports whether an annotation keeps the children as they are.
 	paused bool
-	// refused is the error of a child that the API server refused; empty without an error.
+	// refused is the error of a child that the API server refused, during a pause of a child whose pause the API server refused; empty without
+	// an error.
 	refused  string
 	clusters []clusterState
 	plan     rolloutPlan
@@ -94,16 +95,17 @@ func rolledOut(in *report, counts *fleetv1alpha1.RolloutStatus) metav1.Condition
 	no := func(reason, text string) metav1.Condition {
 		return newCondition(fleetv1alpha1.RolledOut, metav1.ConditionFalse, reason, text)
 	}
+	pauseRefused := in.paused && in.refused != ""
 	waiting, failed := namesIn(in.clusters, phaseWaiting), append(namesIn(in.clusters, phaseFailed), namesIn(in.clusters, phaseTimedOut)...)
 	switch {
 	case in.problem != nil:
 		return no(in.problem.reason, message.Shorten(in.problem.message, maxCause))
 	case counts.Total == 0:
 		return no(fleetv1alpha1.ReasonNothingSelected, "no cluster is selected; see whether the namespace has ClusterProfiles that the KnativeFleet selects")
-	case in.paused && counts.Updated < counts.Total:
+	case in.paused && !pauseRefused && counts.Updated < counts.Total:
 		return no(fleetv1alpha1.ReasonPaused, fmt.Sprintf("annotation %s of the KnativeFleet keeps the clusters as they are; %d of %d clusters have revision %s",
 			api.PausedAnnotation, counts.Updated, counts.Total, in.revision))
-	case in.plan.stopped:
+	case in.plan.stopped && !pauseRefused:
 		return no(fleetv1alpha1.ReasonMaxFailuresExceeded, fmt.Sprintf(
 			"clusters %s failed, which is more than maxFailures permits, so that no further cluster gets revision %s; correct the template, see the KnativeServing or KnativeEventing of these clusters",
 			message.QuotedList(failed), in.revision))

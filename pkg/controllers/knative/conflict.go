@@ -18,7 +18,8 @@ import (
 )
 
 // conflictReports writes into the conditions of a resource that the Knative Operator reconciles the resource, once for each
-// generation. The operator writes the same conditions, and two writers that insist would overwrite each other for ever.
+// generation and each revision of a KnativeFleet. The operator writes the same conditions, and two writers that insist would overwrite
+// each other for ever.
 type conflictReports struct {
 	mu       sync.Mutex
 	reported map[types.NamespacedName]reportedSpec
@@ -28,9 +29,15 @@ type conflictReports struct {
 type reportedSpec struct {
 	uid        types.UID
 	generation int64
+	// fleetRevision is the revision of the KnativeFleet; empty for a resource that is no child.
+	fleetRevision string
 }
 
-// reportConflict writes the conflict into a resource whose generation has no report yet. Any other result ends the conflict.
+func reportedSpecOf(config *unstructured.Unstructured) reportedSpec {
+	return reportedSpec{config.GetUID(), config.GetGeneration(), config.GetAnnotations()[api.FleetRevisionAnnotation]}
+}
+
+// reportConflict writes the conflict into a resource whose spec has no report yet. Any other result ends the conflict.
 func (c *conflictReports) reportConflict(ctx context.Context, w *StatusWriter, config *unstructured.Unstructured, result resolve.Result) error {
 	if result.Reason != api.ReasonConflict {
 		c.forgetConflict(client.ObjectKeyFromObject(config))
@@ -47,14 +54,14 @@ func (c *conflictReports) reportConflict(ctx context.Context, w *StatusWriter, c
 	if c.reported == nil {
 		c.reported = map[types.NamespacedName]reportedSpec{}
 	}
-	c.reported[client.ObjectKeyFromObject(config)] = reportedSpec{config.GetUID(), config.GetGeneration()}
+	c.reported[client.ObjectKeyFromObject(config)] = reportedSpecOf(config)
 	return nil
 }
 
 func (c *conflictReports) isReported(config *unstructured.Unstructured) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reported[client.ObjectKeyFromObject(config)] == reportedSpec{config.GetUID(), config.GetGeneration()}
+	return c.reported[client.ObjectKeyFromObject(config)] == reportedSpecOf(config)
 }
 
 func (c *conflictReports) forgetConflict(name types.NamespacedName) {
@@ -70,7 +77,9 @@ func (w *StatusWriter) writeConflict(ctx context.Context, config *unstructured.U
 	if err != nil {
 		return err
 	}
-	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: slices.Clone(last.Conditions)}
+	now := resourceStatus{
+		ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: slices.Clone(last.Conditions), Annotations: last.Annotations,
+	}
 	for _, condition := range []metav1.Condition{
 		{Type: api.Ready, Message: api.TargetClusterResolved + ": " + message}, {Type: api.TargetClusterResolved, Message: message},
 	} {

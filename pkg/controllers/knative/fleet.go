@@ -74,7 +74,10 @@ func (f *FleetStatus) reportFleet(ctx context.Context, w *StatusWriter, resource
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Conditions: status.FleetConditions(fleet), Version: last.Version, Rollout: &fleet.Rollout}
+	now := resourceStatus{
+		ObservedGeneration: config.GetGeneration(), Conditions: status.FleetConditions(fleet), Version: last.Version, Annotations: last.Annotations,
+		Rollout: &fleet.Rollout,
+	}
 	if len(fleet.Waiting) == 0 { // until then clusters run the version before
 		now.Version = cmp.Or(fleet.Version, last.Version) // a spec that cannot be rendered changes no cluster
 	}

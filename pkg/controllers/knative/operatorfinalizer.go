@@ -36,7 +36,9 @@ func (w *StatusWriter) writeRemovalWait(ctx context.Context, config *unstructure
 	if err != nil {
 		return err
 	}
-	now := resourceStatus{ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: slices.Clone(last.Conditions)}
+	now := resourceStatus{
+		ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: slices.Clone(last.Conditions), Annotations: last.Annotations,
+	}
 	for _, t := range api.ConditionTypes() {
 		if t != api.TargetClusterResolved {
 			apimeta.SetStatusCondition(&now.Conditions, metav1.Condition{Type: t, Status: metav1.ConditionUnknown, Reason: api.ReasonRemoving, Message: message})

@@ -25,7 +25,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
-	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
 
@@ -88,7 +87,7 @@ func (w *StatusWriter) writeInstallation(
 	if in.Bundle != nil && apimeta.IsStatusConditionTrue(now.Conditions, api.InstallSucceeded) && in.Observation.Waiting == "" {
 		now.Version = in.Bundle.Version
 		if in.Bundle.Digest != "" && slices.Contains(config.GetFinalizers(), api.DirectFinalizer) { // a kept rendering has no digest
-			now.Annotations = recordRendering(last.Annotations, in.Bundle)
+			now.Annotations = setAnnotation(last.Annotations, api.DeliveredRenderingAnnotation, in.Bundle.RenderingName())
 		}
 	}
 	if isTransition(last, now) {
@@ -99,19 +98,20 @@ func (w *StatusWriter) writeInstallation(
 	return 0, w.writeStatus(ctx, config, last, now)
 }
 
-// recordRendering returns annotations of a status with the name of a delivered rendering.
-func recordRendering(annotations map[string]string, bundle *render.Bundle) map[string]string {
-	out := map[string]string{api.DeliveredRenderingAnnotation: bundle.RenderingName()}
-	for key, value := range annotations {
-		if key != api.DeliveredRenderingAnnotation { // other writers may have written other annotations
-			out[key] = value
-		}
-	}
+// setAnnotation returns annotations of a status with another value of one annotation: other writers may have written other annotations.
+func setAnnotation(annotations map[string]string, key, value string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, annotations)
+	out[key] = value
 	return out
 }
 
-// writeStatus patches the status of a resource, unless users would see no difference. A resource that is gone is no error.
+// writeStatus patches the status of a resource, unless users would see no difference. A resource that is gone is no error. The status of a child
+// has the revision of the KnativeFleet that the pass has read: a revision that changes metadata alone keeps the generation.
 func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Unstructured, last, now resourceStatus) error {
+	if revision, isChild := config.GetAnnotations()[api.FleetRevisionAnnotation]; isChild {
+		now.Annotations = setAnnotation(now.Annotations, api.FleetRevisionAnnotation, revision)
+	}
 	setTransitionTimes(now.Conditions, last.Conditions, metav1.NewTime(w.Clock.Now()))
 	if last.equalsIgnoringTimes(now) {
 		return nil

@@ -3,6 +3,7 @@
 package knative
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,58 @@ func TestDeliveredRendering(t *testing.T) {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFleetRevision holds that every status of a child of a KnativeFleet has the revision of the child, that another revision alone leads to one
+// write, and that annotations of other writers stay.
+func TestFleetRevision(t *testing.T) {
+	deleted := func(c *unstructured.Unstructured) {
+		beingDeleted(c)
+		c.SetFinalizers([]string{operatorFinalizer(api.Serving)})
+	}
+	for name, tc := range map[string]struct {
+		options []func(*unstructured.Unstructured)
+		begin   func(h *fakeHub)
+	}{
+		"a Ready resource":       {begin: func(h *fakeHub) { h.delivered() }},
+		"an unresolved resource": {begin: func(h *fakeHub) { h.profiles = nil }},
+		"a refused spec":         {begin: func(h *fakeHub) { h.bundleErr = &render.Error{Reason: render.ReasonInvalidSpec} }},
+		"a conflict":             {begin: func(h *fakeHub) { h.m.Finder.Operator = func() string { return "Deployment" } }},
+		"a deleted resource without an installation": {[]func(*unstructured.Unstructured){deleted}, func(*fakeHub) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, serving("self", 100, tc.options...))
+			h.settle("self")
+			tc.begin(h)
+			h.changeConfig("self", func(c *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(c.Object, "kept", "status", "annotations", "other")
+			})
+			h.settle("self")
+			h.checkFleetRevision("r1")
+			h.checkFleetRevision("r2")
+		})
+	}
+}
+
+// checkFleetRevision gives the resource a revision of a KnativeFleet, and fails the test unless one write of the status follows.
+func (h *fakeHub) checkFleetRevision(revision string) {
+	h.t.Helper()
+	h.changeConfig("self", func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{api.FleetRevisionAnnotation: revision})
+	})
+	if got := h.mustReconcile("self"); !slices.Equal(got, []string{patchStatus}) {
+		h.t.Errorf("with revision %s the manager writes %q", revision, got)
+	}
+	if got := h.mustReconcile("self"); len(got) > 0 {
+		h.t.Errorf("at rest the manager writes %q", got)
+	}
+	got, err := readStatus(h.config("self"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"other": "kept", api.FleetRevisionAnnotation: revision}, got.Annotations); diff != "" {
+		h.t.Errorf("annotations of the status (-want +got):\n%s", diff)
 	}
 }
 

@@ -149,7 +149,7 @@ func (r *Reconciler) applyBudget(s *scope) error {
 			id := removalID(p.UID)
 			byID[id] = p
 			b.candidates = append(b.candidates, candidate{id: id, deleted: p.DeletionTimestamp.Time, overBudget: p.isOverBudget()})
-		case p.decision.reason == api.ReasonPlacementSettling, p.decision.reason == api.ReasonPlacementUndecided:
+		case s.maySettle(p):
 			b.settling++
 		}
 	}
@@ -186,6 +186,19 @@ func (r *Reconciler) applyBudget(s *scope) error {
 		byID[id].requeueWithin(out.wait)
 	}
 	return nil
+}
+
+// maySettle reports whether the add-on may become a candidate within a moment. An undecided add-on may stay for any time, so that only a young
+// one counts: an older one would use the budget until a user decides.
+func (s *scope) maySettle(p *pendingRemoval) bool {
+	switch p.decision.reason {
+	case api.ReasonPlacementSettling:
+		return true
+	case api.ReasonPlacementUndecided:
+		return s.now.Sub(p.DeletionTimestamp.Time) < longestBatch
+	default:
+		return false
+	}
 }
 
 // recentRemovals returns the removals that the ClusterManagementAddOn records, as parseRemovals does.

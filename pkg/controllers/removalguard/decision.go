@@ -41,7 +41,8 @@ type input struct {
 	availability availability
 	strategy     strategy
 	// desired reports whether a Placement selects the cluster, or the resource exists for which the add-on was created. settled
-	// reports whether the deletion is older than cacheDelay, so that desired is no fact of the time before the deletion.
+	// reports whether the deletion is older than cacheDelay, so that neither desired nor strategy is a fact of the time before the
+	// deletion.
 	desired, settled bool
 	// undecided names a Placement, as namespace/name, that may select the cluster and has not selected the cluster since the
 	// cluster returned; empty without such a Placement.
@@ -73,15 +74,17 @@ const (
 	actionHold action = "hold"
 	// actionCount means that the removal budget decides, on all such add-ons together.
 	actionCount action = "count"
+	// actionWait means that a later pass decides. The add-on gets no condition: a held add-on has an uncertain origin.
+	actionWait action = "wait"
 )
 
-// decision is an action and, except for actionNone and actionCount, the reason and message of the condition.
+// decision is an action and, for actionAllow, actionHandOver and actionHold, the reason and message of the condition.
 type decision struct {
 	action          action
 	reason, message string
 	// counted reports whether the removal budget allowed the removal.
 	counted bool
-	// deletedByName reports whether the removal is allowed only because a user deleted the add-on by name.
+	// deletedByName reports whether the removal is allowed, or waits to be allowed, only because a user deleted the add-on by name.
 	deletedByName bool
 }
 
@@ -115,6 +118,9 @@ func determineDecision(in *input) decision {
 		return decision{action: actionCount}
 	}
 	out := allowedDecision("the ManagedClusterAddOn was deleted by name")
+	if !in.settled {
+		out = decision{action: actionWait} // the ClusterManagementAddOn may be gone, and its add-ons with it, before the cache knows
+	}
 	out.deletedByName = true
 	return out
 }

@@ -89,6 +89,10 @@ func TestDetermine(t *testing.T) {
 			reason: "Each was asked for by name.",
 			in:     input{availability: clusterAvailable, strategy: strategyManual, settled: true, revocable: true}, want: actionAllow, told: api.ReasonRemovalAllowed,
 		},
+		"disabled by hand a moment ago": {
+			reason: "The ClusterManagementAddOn may be deleted, and the cache behind.",
+			in:     input{availability: clusterAvailable, strategy: strategyManual, revocable: true}, want: actionWait,
+		},
 		"held, then switched to Manual": {
 			reason: "Who switches in panic wants it to stop.",
 			in:     input{availability: clusterAvailable, strategy: strategyManual, settled: true, revocable: true, overBudget: true, originUncertain: true}, want: actionCount,

@@ -8,8 +8,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// With strategy Manual an add-on is removed at once when a user deletes the add-on by name. A ManagedClusterAddOn does not name the
-// client that deleted the add-on. The origin of a deletion is uncertain in three cases:
+// With strategy Manual an add-on is removed after cacheDelay when a user deletes the add-on by name. A ManagedClusterAddOn does not name
+// the client that deleted the add-on. The origin of a deletion is uncertain in three cases:
 //
 //   - The add-on is held already: the strategy may have changed since.
 //   - The add-on is older than the ClusterManagementAddOn and was deleted around its creation: Kubernetes deletes the add-ons of the

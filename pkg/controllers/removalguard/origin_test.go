@@ -138,3 +138,30 @@ func TestYoungBatchWaits(t *testing.T) {
 		t.Errorf("waits %s", h.wait)
 	}
 }
+
+// TestYoungRemovalByName holds that a deletion by name waits for the cache of the ClusterManagementAddOn without a condition, which would make its
+// origin uncertain, and belongs to a batch of Placements during the wait.
+func TestYoungRemovalByName(t *testing.T) {
+	h := newHub(3).manual().deletedAgo(time.Second, time.Second, 2*time.Second)
+	h.reconcile(t)
+	if len(h.actions) > 0 || h.wait != cacheDelay-2*time.Second {
+		t.Errorf("the guard does %q and waits %s", h.actions, h.wait)
+	}
+	h.deletedAgo(cacheDelay, cacheDelay, cacheDelay).reconcile(t)
+	if diff := cmp.Diff(h.writes([]int{0, 1, 2}, nil, nil), h.actions); diff != "" {
+		t.Errorf("after the wait (-want +got):\n%s", diff)
+	}
+
+	deleted := newHub(3).manual().deletedAgo(cacheDelay, cacheDelay, cacheDelay)
+	deleted.definition = nil
+	deleted.reconcile(t)
+	if diff := cmp.Diff(deleted.writes(nil, []int{0, 1, 2}, nil), deleted.actions); diff != "" {
+		t.Errorf("the cache has no ClusterManagementAddOn any more (-want +got):\n%s", diff)
+	}
+
+	batch := newHub(2).manual().deletedAgo(9*time.Second, time.Second).held(1, settlingDecision("more add-ons may follow"))
+	batch.reconcile(t)
+	if diff := cmp.Diff(batch.writes(nil, []int{1}, nil), batch.actions); diff != "" {
+		t.Errorf("in a batch of Placements (-want +got):\n%s", diff)
+	}
+}

@@ -139,8 +139,8 @@ func (r *Reconciler) gatherSelectedClusters(s *scope) error {
 	return r.gatherReplacements(s)
 }
 
-// cacheDelay is the minimum age of a deletion before the evidence counts that the add-on is desired: the caches may have read
-// that evidence before the deletion.
+// cacheDelay is the minimum age of a deletion before the evidence counts that the add-on is desired, or that a user deleted the add-on
+// by name: the caches may have read that evidence before the deletion.
 const cacheDelay = 3 * time.Second
 
 // gatherInput gathers the facts about one add-on.

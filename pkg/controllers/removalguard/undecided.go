@@ -71,6 +71,14 @@ func (p *decidedPlacement) maySelect(cluster *clusterv1.ManagedCluster) bool {
 	})
 }
 
+// MaySelect reports whether OCM may select the cluster for a Placement with a number of clusters in its decisions. OCM removes the taints of an
+// unreachable cluster after the return of the cluster.
+func MaySelect(placement *clusterv1beta1.Placement, clusters int, cluster *clusterv1.ManagedCluster) bool {
+	returned := cluster.DeepCopy()
+	returned.Spec.Taints = slices.DeleteFunc(returned.Spec.Taints, isUnreachableTaint)
+	return (&decidedPlacement{placement, clusters}).maySelect(returned)
+}
+
 // tolerates reports whether a taint leaves the cluster to the Placement. The end of a toleration is not evaluated.
 func (p *decidedPlacement) tolerates(t clusterv1.Taint) bool {
 	return t.Effect == clusterv1.TaintEffectPreferNoSelect || slices.ContainsFunc(p.Spec.Tolerations, func(of clusterv1beta1.Toleration) bool {

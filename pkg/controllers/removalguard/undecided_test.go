@@ -3,6 +3,7 @@
 package removalguard
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -108,5 +109,18 @@ func TestReturnedCluster(t *testing.T) {
 	want := `Normal RemovalAllowed knative-serving may be removed from cluster "c0": maxRemoval permits the removal`
 	if len(decided.actions) != 2 || len(decided.events) != 1 || decided.events[0] != want {
 		t.Errorf("the Placement cannot select the cluster: %q, Events %q", decided.actions, decided.events)
+	}
+}
+
+// TestUndecidedUsesNoBudget holds that an add-on that stays until a user decides does not hold other removals, unless the add-on was deleted in the
+// same batch.
+func TestUndecidedUsesNoBudget(t *testing.T) {
+	for age, want := range map[time.Duration]string{time.Hour: "removal-allowed", 30 * time.Second: "conditions"} {
+		h := newHub(8).unselected().deletedAgo(age, 30*time.Second)
+		h.held(1, decision{reason: api.ReasonPlacementUndecided, message: "stays"})
+		h.reconcile(t)
+		if len(h.actions) == 0 || !strings.Contains(h.actions[len(h.actions)-1], "c1/") || !strings.Contains(h.actions[len(h.actions)-1], want) {
+			t.Errorf("beside an undecided add-on deleted %s ago the guard does %q, want %s", age, h.actions, want)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func (r *Reconciler) applyDecisions(ctx context.Context, s *scope) error {
 			if changed {
 				held[p.decision.reason] = append(held[p.decision.reason], p)
 			}
-		case actionNone, actionCount:
+		case actionNone, actionCount, actionWait:
 		}
 		errs = append(errs, err)
 	}

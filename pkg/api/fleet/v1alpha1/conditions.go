@@ -68,6 +68,9 @@ const (
 	ReasonSelectionEmpty = "SelectionEmpty"
 	// ReasonClusterUnavailable means that clusters which are no longer selected are unknown or unavailable.
 	ReasonClusterUnavailable = "ClusterUnavailable"
+	// ReasonPlacementUndecided means that the Placement may select clusters again which may have been unreachable when the Placement no longer
+	// selected the clusters.
+	ReasonPlacementUndecided = "PlacementUndecided"
 	// ReasonSettling means that more removals may follow, which count together.
 	ReasonSettling = "Settling"
 )
@@ -111,6 +114,6 @@ func Reasons() map[string][]string {
 		},
 		VersionMigrationEligible: {ReasonEligible, ReasonNotEligible},
 		DependenciesInstalled:    {ReasonNothingMissing, ReasonKindMissing},
-		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonSettling, ReasonPaused},
+		RemovalHeld:              {ReasonMassRemoval, ReasonSelectionEmpty, ReasonClusterUnavailable, ReasonPlacementUndecided, ReasonSettling, ReasonPaused},
 	}
 }

@@ -34,7 +34,8 @@ func newBundleCommand() *cobra.Command {
 		Long: "Writes a tar.gz archive with the output of status and tree, the resources, fleets and add-ons, ManagedClusters and ClusterProfiles without " +
 			"addresses and access providers, Events, the images of the manager, and the ManifestWorks of the named clusters. Without a name, the archive has " +
 			"the ManifestWorks of clusters that are not ready. Manifests are present as names and digests. Values of environment variables and texts that look " +
-			"like credentials are withheld; read the archive before sending the archive to others. The command reads neither Secrets nor ConfigMaps.",
+			"like credentials are withheld; read the archive before sending the archive to others. The command reads neither Secrets nor ConfigMaps. When a " +
+			"list fails, the command writes the other lists, and ends with exit code 1.",
 		Example: bundleExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runBundle(cmd, args)
@@ -55,17 +56,19 @@ func (c *bundleCommand) runBundle(cmd *cobra.Command, clusters []string) error {
 	if err != nil {
 		return err
 	}
+	var gaps supportbundle.Gaps
 	write := func(out io.Writer) error {
-		failures, err := supportbundle.Collect(cmd.Context(), hub, &supportbundle.Options{
+		var err error
+		gaps, err = supportbundle.Collect(cmd.Context(), hub, &supportbundle.Options{
 			Version: version, AddOnNamespace: c.addOnNamespace, Clusters: clusters, MaxClusters: c.maxClusters, Now: time.Now(),
 		}, out)
-		for _, text := range failures {
+		for _, text := range gaps.Failures {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
 		}
 		return err
 	}
 	if c.file == "-" {
-		return write(cmd.OutOrStdout())
+		return errors.Join(write(cmd.OutOrStdout()), refuseGaps(gaps))
 	}
 	file, err := os.OpenFile(c.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -75,5 +78,13 @@ func (c *bundleCommand) runBundle(cmd *cobra.Command, clusters []string) error {
 		return errors.Join(err, os.Remove(c.file))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", c.file)
-	return err
+	return errors.Join(err, refuseGaps(gaps))
+}
+
+// refuseGaps returns an error when the archive lacks a list that every hub of this add-on has.
+func refuseGaps(gaps supportbundle.Gaps) error {
+	if !gaps.IsIncomplete {
+		return nil
+	}
+	return errors.New("the archive is incomplete: see the warnings, which failures.txt of the archive has too")
 }

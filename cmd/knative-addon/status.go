@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"open-cluster-management.io/knative-addon/pkg/installations"
@@ -139,6 +140,8 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 		defer bars.Close()
 		out, showProgress = bars, bars.update
 	}
+	every := s.filter
+	every.NotReady = false // an installation that becomes ready is a change, and no deletion
 	var last []installations.Installation
 	lastFailure := ""
 	isFirst := true
@@ -151,12 +154,13 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 			fmt.Fprintln(warnings, "warning: this state may be old:", failure)
 		}
 		lastFailure = failure
-		selected, _ := s.filter.Select(installations.Compose(objects))
-		showProgress(selected)
-		changes := installations.Diff(last, selected)
-		last = selected
+		all, _ := every.Select(installations.Compose(objects))
+		showProgress(all)
+		changes := c.findChanges(last, all)
+		last = all
 		if isFirst && c.output != "json" {
 			isFirst = false
+			selected, _ := s.filter.Select(all)
 			return false, printInstallations(out, c.output, selected, time.Now())
 		}
 		return false, c.printChanges(out, changes)
@@ -165,6 +169,23 @@ func (c *statusCommand) runWatch(ctx context.Context, out, warnings io.Writer, s
 		return nil // the user has interrupted the command
 	}
 	return err
+}
+
+// findChanges returns the changes to print: with --not-ready, the changes of installations that are not ready before or after the change.
+func (c *statusCommand) findChanges(before, after []installations.Installation) []installations.Change {
+	changes := installations.Diff(before, after)
+	if !c.notReady {
+		return changes
+	}
+	return slices.DeleteFunc(changes, func(change installations.Change) bool { return !concernsNotReady(change, before) })
+}
+
+// concernsNotReady reports whether the installation of a change is not ready before or after the change.
+func concernsNotReady(change installations.Change, before []installations.Installation) bool {
+	of := change.Object
+	return of.Ready != metav1.ConditionTrue || slices.ContainsFunc(before, func(i installations.Installation) bool {
+		return i.Ready != metav1.ConditionTrue && i.Cluster == of.Cluster && i.Component == of.Component && i.Object == of.Object
+	})
 }
 
 func (c *statusCommand) printChanges(out io.Writer, changes []installations.Change) error {

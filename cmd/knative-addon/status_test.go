@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,9 +15,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/installations"
 )
 
@@ -86,6 +99,91 @@ func TestStatusErrors(t *testing.T) {
 	out, err := execute(t, newStatusCommand(), "", "--kubeconfig", newForbiddingHub(t, "manifestworks"))
 	if err != nil || out != "no installation\n" {
 		t.Errorf("without ManifestWorks the command printed %q and ended with %v", out, err)
+	}
+}
+
+// TestChangesOfNotReady holds that with --not-ready an installation that becomes ready is modified and not deleted, and that the changes of
+// ready installations are left out.
+func TestChangesOfNotReady(t *testing.T) {
+	installation := func(cluster string, ready metav1.ConditionStatus, version string) installations.Installation {
+		return installations.Installation{Cluster: cluster, Component: api.Serving, Ready: ready, Version: version}
+	}
+	before := []installations.Installation{
+		installation("recovers", metav1.ConditionFalse, "1"), installation("fails", metav1.ConditionTrue, "1"), installation("stays", metav1.ConditionFalse, "1"),
+		installation("upgrades", metav1.ConditionTrue, "1"), installation("leaves", metav1.ConditionTrue, "1"), installation("breaks and leaves", metav1.ConditionFalse, "1"),
+	}
+	after := []installations.Installation{
+		installation("recovers", metav1.ConditionTrue, "1"), installation("fails", metav1.ConditionUnknown, "1"), installation("stays", metav1.ConditionFalse, "1"),
+		installation("upgrades", metav1.ConditionTrue, "2"), installation("joins", metav1.ConditionTrue, "1"), installation("joins and breaks", metav1.ConditionFalse, "1"),
+	}
+	var got []string
+	for _, change := range (&statusCommand{notReady: true}).findChanges(before, after) {
+		got = append(got, string(change.Type)+" "+change.Object.Cluster)
+	}
+	want := []string{"MODIFIED recovers", "MODIFIED fails", "ADDED joins and breaks", "DELETED breaks and leaves"}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes are %q, want %q", got, want)
+	}
+	if all := (&statusCommand{}).findChanges(before, after); len(all) != 7 {
+		t.Errorf("without --not-ready, %d changes are printed", len(all))
+	}
+}
+
+// watchOutput collects the lines of a watch, and calls changeHub after the list of the watch, and end after the first change.
+type watchOutput struct {
+	strings.Builder
+
+	changeHub, end func()
+}
+
+func (w *watchOutput) Write(lines []byte) (int, error) {
+	n, err := w.Builder.Write(lines)
+	switch {
+	case strings.Contains(w.String(), "ED "):
+		w.end()
+	case strings.Contains(string(lines), " ready"):
+		w.changeHub()
+	}
+	return n, err
+}
+
+// TestWatchNotReady holds that a watch with --not-ready prints that an installation becomes ready.
+func TestWatchNotReady(t *testing.T) {
+	serving := func(status string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": api.Serving.Resource().GroupVersion().String(), "kind": api.Serving.Kind(),
+			"metadata": map[string]any{"namespace": "team", "name": "edge", "finalizers": []any{api.DirectFinalizer}},
+			"spec":     map[string]any{"clusterProfileRef": map[string]any{"namespace": "team", "name": "edge"}},
+			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "reason": "Any"}}},
+		}}
+	}
+	addOns := schema.GroupVersion(addonv1beta1.GroupVersion).WithResource("managedclusteraddons")
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		api.Serving.Resource(): "KnativeServingList", fleetv1alpha1.Resource(): "KnativeFleetList", addOns: "ManagedClusterAddOnList",
+	}, serving("False"))
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the watch printed no change"))
+	defer cancel()
+	changeHub := func() {
+		isWatch := func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }
+		for !slices.ContainsFunc(client.Actions(), isWatch) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := client.Resource(api.Serving.Resource()).Namespace("team").Update(ctx, serving("True"), metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	out := &watchOutput{changeHub: changeHub, end: cancel}
+	c := statusCommand{notReady: true}
+	err := c.runWatch(ctx, out, io.Discard, &selection{
+		hub:   &installations.Hub{Name: "the hub", Dynamic: client, Metadata: metadatafake.NewSimpleMetadataClient(scheme)},
+		query: installations.Query{Components: []api.Component{api.Serving}}, filter: installations.Filter{NotReady: true},
+	})
+	if err != nil || !strings.Contains(out.String(), "MODIFIED team/edge") || strings.Contains(out.String(), "DELETED") {
+		t.Errorf("error is %v, the watch printed:\n%s", err, out.String())
 	}
 }
 

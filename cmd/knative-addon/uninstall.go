@@ -8,16 +8,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/uninstall"
 )
 
-// listedBlockers is the number of objects that a refused uninstall names.
+// listedBlockers is the number of objects or steps that an error names.
 const listedBlockers = 20
 
 // hubClients returns the clients of the hub of a kubeconfig; without a kubeconfig, of the pod's hub.
@@ -73,16 +74,19 @@ func refuseUninstall(blockers []string) error {
 type releaseFlags struct {
 	kubeconfig        string
 	dryRun, confirmed bool
+	clock             clock.Clock
 }
 
 func newReleaseCommand() *cobra.Command {
-	var f releaseFlags
+	f := releaseFlags{clock: clock.RealClock{}}
 	cmd := &cobra.Command{
 		Use: "release", Args: cobra.NoArgs,
 		Short: "Free the hub of this add-on without a manager; clusters keep Knative",
 		Long: "Makes the clusters keep all objects of the add-on's ManifestWorks, and removes the add-on's finalizers from ManagedClusterAddOns, " +
 			"KnativeServings and KnativeEventings. Afterwards no object of the hub waits for a manager. Run the command again when the work " +
-			"agents have applied the change: then the command deletes the ManifestWorks.",
+			"agents have applied the change: then the command deletes the ManifestWorks. The command refuses to run beside a manager: when a Lease has a " +
+			"holder, the command waits for the duration of the Lease, which a manager that runs renews. A step that fails keeps the later steps of the same add-on or " +
+			"KnativeFleet from running; the command carries out all other steps, lists what is left, and ends with exit code 1.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			clients, err := hubClients(f.kubeconfig)
 			if err != nil {
@@ -118,20 +122,94 @@ func (f *releaseFlags) runRelease(ctx context.Context, out io.Writer, clients hu
 		}
 		return errors.New("nothing was changed: confirm with --yes")
 	}
-	leader, err := uninstall.FindLeader(ctx, clients.Kube, time.Now())
-	if err != nil {
+	r := releaseRun{out: out, kube: clients.Kube, clock: f.clock}
+	if err := r.awaitLeases(ctx); err != nil {
 		return err
 	}
-	if leader != "" {
+	return r.runSteps(ctx, steps)
+}
+
+// leaderCheckSteps is the number of steps between two reads of the Leases: a manager may start during a release.
+const leaderCheckSteps = 100
+
+// releaseRun carries out the steps of a release.
+type releaseRun struct {
+	out    io.Writer
+	kube   kubernetes.Interface
+	clock  clock.Clock
+	leases uninstall.Leases
+}
+
+// awaitLeases waits for the duration of the Leases that have a holder, and returns an error when a manager runs.
+func (r *releaseRun) awaitLeases(ctx context.Context) (err error) {
+	if r.leases, err = uninstall.ListLeases(ctx, r.kube); err != nil {
+		return err
+	}
+	duration := r.leases.LongestDuration()
+	if duration == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(r.out, "waiting for %s, the duration of the Lease: a manager that runs renews the Lease in this time\n", duration); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.clock.After(duration):
+	}
+	return r.refuseLeader(ctx)
+}
+
+// refuseLeader returns an error when a manager has taken or renewed a Lease since the last read. A running manager would undo a release.
+func (r *releaseRun) refuseLeader(ctx context.Context) (err error) {
+	earlier := r.leases
+	if r.leases, err = uninstall.ListLeases(ctx, r.kube); err != nil {
+		return err
+	}
+	if leader := r.leases.FindLeader(earlier); leader != "" {
 		return fmt.Errorf("cannot release while manager %q runs, which would undo the release: uninstall the chart, or scale its Deployments to 0", leader)
 	}
-	for _, step := range steps {
-		if err := step.Run(ctx); err != nil {
-			return err
+	return nil
+}
+
+// runSteps carries out the steps. A step that fails ends the steps of its group alone.
+func (r *releaseRun) runSteps(ctx context.Context, steps []uninstall.Step) error {
+	failed := map[string]bool{}
+	var left []error
+	for n, step := range steps {
+		err := ctx.Err()
+		if err == nil && n > 0 && n%leaderCheckSteps == 0 {
+			err = r.refuseLeader(ctx)
 		}
-		if _, err := fmt.Fprintf(out, "%s: done\n", step.Text); err != nil {
+		if err != nil {
+			return errors.Join(err, describeLeftSteps(left, len(steps)-n))
+		}
+		line := step.Text + ": done"
+		if failed[step.Group] {
+			err = fmt.Errorf("skipped: %s, because an earlier step of %s failed", step.Text, step.Group)
+		} else {
+			err = step.Run(ctx)
+		}
+		if err != nil {
+			failed[step.Group], left, line = true, append(left, err), err.Error()
+		}
+		if _, err := fmt.Fprintln(r.out, line); err != nil {
 			return err
 		}
 	}
-	return nil
+	return describeLeftSteps(left, 0)
+}
+
+// describeLeftSteps returns an error that names the steps that failed or were skipped, or nil when no step is left.
+func describeLeftSteps(left []error, notBegun int) error {
+	if len(left)+notBegun == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("cannot release all objects: %d steps failed or were skipped, and %d steps were not begun; correct the causes, and run the command again",
+		len(left), notBegun)
+	listed := append([]error{errors.New(text)}, left[:min(len(left), listedBlockers)]...)
+	if more := len(left) - listedBlockers; more > 0 {
+		listed = append(listed, fmt.Errorf("and %d more, which the output lists", more))
+	}
+	return errors.Join(listed...)
 }

@@ -68,7 +68,8 @@ func newWaitCommand() *cobra.Command {
 		Use: "wait [CLUSTER|RESOURCE...]", Short: "Wait until Knative is ready on clusters, or removed from clusters",
 		Long: "Waits by watches for the installations that the arguments and flags select; without arguments and flags, for all. Ready means that condition " +
 			"Ready is True and that the cluster runs the latest revision. The command ends with exit code 0 when the goal is reached; 1 after --timeout, or when " +
-			"the hub refuses a request; and 2 when a reason lasts until a user changes the resource or the hub, such as InvalidSpec.",
+			"the hub refuses a request; and 2 when a reason lasts until a user changes the resource or the hub, such as InvalidSpec. The command prints its " +
+			"progress to standard error.",
 		Example: waitExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runWait(cmd, args)
@@ -114,7 +115,9 @@ func (c *waitCommand) runWait(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	printListErrors(cmd.ErrOrStderr(), failed)
-	progress, err := watcher.Await(ctx, clock.RealClock{}, &s.filter, goal)
+	progress, err := watcher.Await(ctx, clock.RealClock{}, &s.filter, goal, func(reached, total int) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d installations have reached the goal\n", reached, total)
+	})
 	switch {
 	case errors.As(err, new(*installations.FailedError)):
 		return &exitError{err, exitFailed}

@@ -107,11 +107,26 @@ func FinalRemovalReasons() []string {
 // just corrected.
 const failedPeriod = 5 * time.Second
 
+// progressPeriod is the shortest time between two reports of a wait's progress.
+const progressPeriod = 10 * time.Second
+
+// listedInstallations is the number of installations that the error of a wait names.
+const listedInstallations = 20
+
+// listFirst returns the first lines, and the number of the others.
+func listFirst(lines []string) string {
+	out := strings.Join(lines[:min(len(lines), listedInstallations)], "\n  ")
+	if more := len(lines) - listedInstallations; more > 0 {
+		out += fmt.Sprintf("\n  and %d more: `knative-addon status` lists all installations", more)
+	}
+	return out
+}
+
 // FailedError is the end of a wait whose goal cannot be reached.
 type FailedError struct{ Progress Progress }
 
 func (e *FailedError) Error() string {
-	return "failed, and does not continue without a change:\n  " + strings.Join(e.Progress.Failed, "\n  ")
+	return "failed, and does not continue without a change:\n  " + listFirst(e.Progress.Failed)
 }
 
 // TimeoutError is the end of a wait whose goal was not reached in time.
@@ -128,7 +143,7 @@ func (e *TimeoutError) Error() string {
 	if len(waiting) == 0 {
 		return "timed out before the hub has sent all objects: " + e.cause.Error()
 	}
-	out := "timed out; not reached:\n  " + strings.Join(waiting, "\n  ")
+	out := "timed out; not reached:\n  " + listFirst(waiting)
 	if len(e.stale) > 0 {
 		out += "\nthis state may be old: " + errors.Join(e.stale...).Error()
 	}
@@ -137,11 +152,12 @@ func (e *TimeoutError) Error() string {
 
 func (e *TimeoutError) Unwrap() error { return e.cause }
 
-// Await waits by watches until the installations that the filter selects reach the goal. The error is a *FailedError, or a
+// Await waits by watches until the installations that the filter selects reach the goal. Await calls report with the number of installations that
+// have reached the goal, and the number of all, when a number changes, at most once in progressPeriod. The error is a *FailedError, or a
 // *TimeoutError after the deadline of the context.
-func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal Goal) (Progress, error) {
+func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal Goal, report func(reached, total int)) (Progress, error) {
 	var last Progress
-	judge := failureJudge{clock: c}
+	judge, reporter := failureJudge{clock: c}, progressReporter{clock: c, goal: goal, report: report}
 	ended := make(chan struct{})
 	defer close(ended)
 	err := w.Run(ctx, func(objects Objects) (bool, error) {
@@ -158,6 +174,9 @@ func (w *Watcher) Await(ctx context.Context, c clock.WithTicker, f *Filter, goal
 		case failed:
 			return true, &FailedError{last}
 		case wait > 0:
+			w.noteChangeAfter(c.NewTimer(wait), ended)
+		}
+		if wait := reporter.note(&last); wait > 0 {
 			w.noteChangeAfter(c.NewTimer(wait), ended)
 		}
 		return false, nil
@@ -201,6 +220,43 @@ func (j *failureJudge) judge(hasFailed bool) (wait time.Duration, failed bool) {
 	}
 	wait = failedPeriod - now.Sub(j.since)
 	return wait, wait <= 0
+}
+
+// progressReporter reports how many installations have reached the goal.
+type progressReporter struct {
+	clock  clock.PassiveClock
+	goal   Goal
+	report func(reached, total int)
+	// reportedAt is the time of the last report, and reached and total are its numbers.
+	reportedAt     time.Time
+	reached, total int
+	// isScheduled is true while a changed number waits for the end of progressPeriod.
+	isScheduled bool
+}
+
+// note reports a changed number, or returns the time until the report, once. The progress lacks the installations that were removed, and the total
+// has these installations.
+func (r *progressReporter) note(p *Progress) (wait time.Duration) {
+	waiting := len(p.Waiting) + len(p.Failed)
+	reached, total := len(p.Reached), len(p.Reached)+waiting
+	if r.goal == GoalRemoved {
+		total = max(r.total, waiting)
+		reached = total - waiting
+	}
+	now := r.clock.Now()
+	isFirst, rest := r.reportedAt.IsZero(), progressPeriod-now.Sub(r.reportedAt)
+	switch {
+	case !isFirst && reached == r.reached && total == r.total:
+		return 0
+	case isFirst || rest <= 0:
+		r.reportedAt, r.reached, r.total, r.isScheduled = now, reached, total, false
+		r.report(reached, total)
+		return 0
+	case r.isScheduled:
+		return 0
+	}
+	r.isScheduled = true
+	return rest
 }
 
 // noteChangeAfter has Run visit the objects again when the timer ends.

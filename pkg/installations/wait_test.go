@@ -5,6 +5,7 @@ package installations
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	goruntime "runtime"
 	"slices"
@@ -171,7 +172,7 @@ func awaitOn(t *testing.T, ctx context.Context, hub *Hub, requests func() []clie
 	}
 	end := make(chan error, 1)
 	go func() {
-		_, err := watcher.Await(ctx, clock, &Filter{Names: []string{"team/edge-7"}}, goal)
+		_, err := watcher.Await(ctx, clock, &Filter{Names: []string{"team/edge-7"}}, goal, func(int, int) {})
 		end <- err
 	}()
 	for !slices.ContainsFunc(requests(), func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }) {
@@ -243,6 +244,77 @@ func TestFailureHasToLast(t *testing.T) {
 		clock.SetTime(clock.Now().Add(step.after))
 		if wait, failed := judge.judge(step.hasFailed); wait != step.wait || failed != step.failed {
 			t.Errorf("step %d: wait %s and failed %t, want %s and %t", n, wait, failed, step.wait, step.failed)
+		}
+	}
+}
+
+// TestProgressReporter holds that a wait reports a changed number at most once in progressPeriod, and that a removed installation counts.
+func TestProgressReporter(t *testing.T) {
+	progress := func(reached, waiting, failed int) *Progress {
+		return &Progress{Reached: make([]string, reached), Waiting: make([]string, waiting), Failed: make([]string, failed)}
+	}
+	for goal, steps := range map[Goal][]struct {
+		after    time.Duration
+		progress *Progress
+		report   string
+		wait     time.Duration
+	}{
+		GoalReady: {
+			{0, progress(0, 3, 0), "0 of 3", 0},
+			{time.Second, progress(0, 2, 1), "", 0},
+			{time.Second, progress(1, 2, 0), "", progressPeriod - 2*time.Second},
+			{time.Second, progress(2, 1, 0), "", 0},
+			{progressPeriod - 3*time.Second, progress(2, 1, 0), "2 of 3", 0},
+			{time.Hour, progress(2, 1, 0), "", 0},
+			{0, progress(2, 2, 0), "2 of 4", 0},
+		},
+		GoalRemoved: {{0, progress(0, 2, 1), "0 of 3", 0}, {progressPeriod, progress(0, 1, 0), "2 of 3", 0}},
+	} {
+		clock, report := clocktesting.NewFakePassiveClock(since().Time), ""
+		reporter := progressReporter{clock: clock, goal: goal, report: func(reached, total int) { report = fmt.Sprintf("%d of %d", reached, total) }}
+		for n, step := range steps {
+			clock.SetTime(clock.Now().Add(step.after))
+			report = ""
+			if wait := reporter.note(step.progress); wait != step.wait || report != step.report {
+				t.Errorf("%s, step %d: report %q and wait %s, want %q and %s", goal, n, report, wait, step.report, step.wait)
+			}
+		}
+	}
+}
+
+// TestAwaitReports holds that a wait reports its progress again when the period has passed, without a change of an object.
+func TestAwaitReports(t *testing.T) {
+	hub, requests := recordingHub(t, edge7("Ready Unknown Delivering"), serving("edge-8", onCluster("edge-8"), withFinalizer(api.DirectFinalizer), withConditions("Ready Unknown Delivering")))
+	watcher, failed := hub.Watch(t.Context(), Query{Components: api.Components()})
+	if len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	clock, reports := clocktesting.NewFakeClock(since().Time), make(chan string, 5)
+	go func() {
+		_, _ = watcher.Await(t.Context(), clock, &Filter{}, GoalReady, func(reached, total int) { reports <- fmt.Sprintf("%d of %d", reached, total) })
+	}()
+	if got := <-reports; got != "0 of 2" {
+		t.Errorf("the first report is %q", got)
+	}
+	for !slices.ContainsFunc(requests(), func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }) {
+		goruntime.Gosched()
+	}
+	write(t, hub, ready, applied)
+	for !clock.HasWaiters() {
+		goruntime.Gosched()
+	}
+	clock.Step(progressPeriod)
+	if got := <-reports; got != "1 of 2" {
+		t.Errorf("the second report is %q", got)
+	}
+}
+
+// TestLongErrors holds that the errors of a wait name the first installations, and count the others.
+func TestLongErrors(t *testing.T) {
+	long := make([]string, listedInstallations+5)
+	for _, err := range []error{&TimeoutError{Progress: Progress{Waiting: long}, cause: context.DeadlineExceeded}, &FailedError{Progress{Failed: long}}} {
+		if lines := strings.Split(err.Error(), "\n"); len(lines) != listedInstallations+2 || !strings.Contains(lines[len(lines)-1], "and 5 more") {
+			t.Errorf("%T has %d lines, the last is %q", err, len(lines), lines[len(lines)-1])
 		}
 	}
 }
@@ -371,7 +443,7 @@ func TestUnknownFleet(t *testing.T) {
 			if len(failed) != 1 || !failed[0].IsOptional {
 				t.Fatalf("the failed lists are %v", failed)
 			}
-			_, err := watcher.Await(t.Context(), clocktesting.NewFakeClock(since().Time), &Filter{Names: []string{"team/edge-7"}}, GoalReady)
+			_, err := watcher.Await(t.Context(), clocktesting.NewFakeClock(since().Time), &Filter{Names: []string{"team/edge-7"}}, GoalReady, func(int, int) {})
 			if failed := err != nil; failed != tc.fails || failed && !strings.Contains(err.Error(), "KnativeFleet web") {
 				t.Errorf("the wait ended with %v", err)
 			}

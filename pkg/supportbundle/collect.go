@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterinventoryv1alpha1 "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
@@ -51,6 +52,8 @@ type list struct {
 	redact    func(*unstructured.Unstructured) map[string]any
 	// selects reports whether the archive has the object; nil means every object.
 	selects func(*unstructured.Unstructured) bool
+	// isOptional is true when a hub need not serve the kind.
+	isOptional bool
 }
 
 func (o *Options) lists() []list {
@@ -74,12 +77,12 @@ func (o *Options) lists() []list {
 	return []list{
 		{file: "knativeservings.yaml", resource: api.Serving.Resource(), redact: redactObject},
 		{file: "knativeeventings.yaml", resource: api.Eventing.Resource(), redact: redactObject},
-		{file: "knativefleets.yaml", resource: fleetv1alpha1.Resource(), redact: redactObject},
+		{file: "knativefleets.yaml", resource: fleetv1alpha1.Resource(), redact: redactObject, isOptional: true},
 		{file: "managedclusteraddons.yaml", resource: addOns.WithResource("managedclusteraddons"), redact: redactObject, selects: isOurs},
 		{file: "clustermanagementaddons.yaml", resource: addOns.WithResource("clustermanagementaddons"), redact: redactObject, selects: isOurs},
 		{file: "addondeploymentconfigs.yaml", resource: addOns.WithResource("addondeploymentconfigs"), redact: redactObject},
 		{file: "managedclusters.yaml", resource: schema.GroupVersion(clusterv1.GroupVersion).WithResource("managedclusters"), redact: redactCluster},
-		{file: "clusterprofiles.yaml", resource: clusterinventoryv1alpha1.GroupVersion.WithResource("clusterprofiles"), redact: redactProfile},
+		{file: "clusterprofiles.yaml", resource: clusterinventoryv1alpha1.GroupVersion.WithResource("clusterprofiles"), redact: redactProfile, isOptional: true},
 		{file: "events.yaml", resource: schema.GroupVersionResource{Version: "v1", Resource: "events"}, redact: redactEvent, selects: isEvent},
 		{
 			file: "manager.yaml", namespace: o.AddOnNamespace, redact: redactManager, selects: isManager,
@@ -88,19 +91,33 @@ func (o *Options) lists() []list {
 	}
 }
 
-// archive is a tar.gz file in the making.
-type archive struct {
-	out      *tar.Writer
-	now      time.Time
-	failures []string
+// Gaps describe the content that an archive lacks.
+type Gaps struct {
+	// Failures name the lists and the clusters that the archive lacks.
+	Failures []string
+	// IsIncomplete reports whether the archive lacks a list that every hub of this add-on has.
+	IsIncomplete bool
 }
 
-// Collect writes the archive. The failures name the lists and the clusters that the archive lacks.
-func Collect(ctx context.Context, hub *installations.Hub, o *Options, out io.Writer) (failures []string, err error) {
+// archive is a tar.gz file in the making.
+type archive struct {
+	out  *tar.Writer
+	now  time.Time
+	gaps Gaps
+}
+
+// Collect writes the archive.
+func Collect(ctx context.Context, hub *installations.Hub, o *Options, out io.Writer) (Gaps, error) {
 	compressed := gzip.NewWriter(out)
 	a := &archive{out: tar.NewWriter(compressed), now: o.Now}
-	err = a.collect(ctx, hub, o)
-	return a.failures, errors.Join(err, a.out.Close(), compressed.Close())
+	err := a.collect(ctx, hub, o)
+	return a.gaps, errors.Join(err, a.out.Close(), compressed.Close())
+}
+
+// addFailure notes a list that failed.
+func (a *archive) addFailure(err error, isOptional bool) {
+	a.gaps.Failures = append(a.gaps.Failures, describeFailure(err))
+	a.gaps.IsIncomplete = a.gaps.IsIncomplete || !isOptional
 }
 
 func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Options) error {
@@ -109,16 +126,34 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 		if installations.IsUnanswered(e) && !e.IsOptional {
 			return e
 		}
-		a.failures = append(a.failures, describeFailure(e))
+		a.addFailure(e, e.IsOptional)
 	}
 	all := installations.Compose(objects)
 	if err := a.addStatus(all, o); err != nil {
 		return err
 	}
+	if err := a.addLists(ctx, hub, o); err != nil {
+		return err
+	}
+	clusters, omissions := o.selectClusters(all)
+	a.gaps.Failures = append(a.gaps.Failures, omissions...)
+	for _, cluster := range clusters {
+		if err := a.addWorks(ctx, hub, cluster, all, objects); err != nil {
+			return err
+		}
+	}
+	for n, text := range a.gaps.Failures {
+		a.gaps.Failures[n] = scrubText(text)
+	}
+	return a.addFile("failures.txt", []byte(strings.Join(append(a.gaps.Failures, ""), "\n")))
+}
+
+// addLists adds the files with the objects of the hub.
+func (a *archive) addLists(ctx context.Context, hub *installations.Hub, o *Options) error {
 	for _, l := range o.lists() {
 		listed, err := hub.ListResource(ctx, l.resource, l.namespace)
 		if err != nil {
-			a.failures = append(a.failures, describeFailure(err))
+			a.addFailure(err, l.isOptional && apierrors.IsNotFound(err))
 			continue
 		}
 		var redacted []any
@@ -131,17 +166,7 @@ func (a *archive) collect(ctx context.Context, hub *installations.Hub, o *Option
 			return err
 		}
 	}
-	clusters, omissions := o.selectClusters(all)
-	a.failures = append(a.failures, omissions...)
-	for _, cluster := range clusters {
-		if err := a.addWorks(ctx, hub, cluster, all, objects); err != nil {
-			return err
-		}
-	}
-	for n, text := range a.failures {
-		a.failures[n] = scrubText(text)
-	}
-	return a.addFile("failures.txt", []byte(strings.Join(append(a.failures, ""), "\n")))
+	return nil
 }
 
 // describeFailure returns the text of an error without the query of the request, which scrubText takes for a credential.
@@ -199,7 +224,7 @@ func (o *Options) selectClusters(all []installations.Installation) (clusters, om
 func (a *archive) addWorks(ctx context.Context, hub *installations.Hub, cluster string, all []installations.Installation, objects installations.Objects) error {
 	works, err := hub.ListWorks(ctx, cluster)
 	if err != nil {
-		a.failures = append(a.failures, describeFailure(err))
+		a.addFailure(err, false)
 		return nil
 	}
 	var redacted []any

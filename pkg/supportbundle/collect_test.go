@@ -112,6 +112,8 @@ cluster1/manifestworks:
 type fakeHub struct {
 	items     map[string][]any
 	forbidden string
+	// unserved is a resource that the hub does not have.
+	unserved string
 	// silent is the last part of the path of requests without an answer.
 	silent string
 
@@ -144,6 +146,10 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}`)
 		return
 	}
+	if path == h.unserved {
+		http.NotFound(w, r)
+		return
+	}
 	if path == "manifestworks" && len(parts) > 2 {
 		path = parts[len(parts)-2] + "/" + path
 	}
@@ -159,6 +165,13 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // collect returns the files of the archive by name, and the failures.
 func (h *fakeHub) collect(t *testing.T, o *Options) (files map[string]string, failures []string) {
 	t.Helper()
+	files, gaps := h.collectGaps(t, o)
+	return files, gaps.Failures
+}
+
+// collectGaps returns the files of the archive by name, and the gaps.
+func (h *fakeHub) collectGaps(t *testing.T, o *Options) (files map[string]string, gaps Gaps) {
+	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	hub, err := installations.Connect(&rest.Config{Host: server.URL})
@@ -167,10 +180,10 @@ func (h *fakeHub) collect(t *testing.T, o *Options) (files map[string]string, fa
 	}
 	o.Version, o.AddOnNamespace, o.MaxClusters, o.Now = "v0.1.0", "knative-addon", 20, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var out bytes.Buffer
-	if failures, err = Collect(t.Context(), hub, o, &out); err != nil {
+	if gaps, err = Collect(t.Context(), hub, o, &out); err != nil {
 		t.Fatal(err)
 	}
-	return readArchive(t, &out), failures
+	return readArchive(t, &out), gaps
 }
 
 func readArchive(t *testing.T, in io.Reader) map[string]string {
@@ -241,6 +254,30 @@ func TestFailedList(t *testing.T) {
 	}
 }
 
+// TestRequiredLists holds which lists an archive needs: a hub may lack the kinds of SIG Multicluster and KnativeFleets.
+func TestRequiredLists(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hub  *fakeHub
+		want bool
+	}{
+		"an answer to every list":                    {&fakeHub{}, false},
+		"forbidden Events":                           {&fakeHub{forbidden: "events"}, true},
+		"forbidden resources":                        {&fakeHub{forbidden: "knativeservings"}, true},
+		"forbidden ManifestWorks of one cluster":     {&fakeHub{forbidden: "manifestworks"}, true},
+		"forbidden ClusterProfiles":                  {&fakeHub{forbidden: "clusterprofiles"}, true},
+		"a hub without ClusterProfiles":              {&fakeHub{unserved: "clusterprofiles"}, false},
+		"a hub without KnativeFleets":                {&fakeHub{unserved: "knativefleets"}, false},
+		"a cluster without the kinds of this add-on": {&fakeHub{unserved: "knativeservings"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.hub.items = newHub(t).items
+			if _, gaps := tc.hub.collectGaps(t, &Options{}); gaps.IsIncomplete != tc.want {
+				t.Errorf("the archive is incomplete: %t, want %t; failures are %q", gaps.IsIncomplete, tc.want, gaps.Failures)
+			}
+		})
+	}
+}
+
 // TestUnansweredList holds that a failure names the list that the hub has not answered: the address of the request has a query.
 func TestUnansweredList(t *testing.T) {
 	hub := newHub(t)
@@ -275,6 +312,8 @@ func TestTexts(t *testing.T) {
 		"sha256:" + hash, hash, "gcr.io/knative-releases/knative.dev/serving/cmd/queue@sha256:" + hash, "Deployment knative-serving/controller: 0 of 1 available",
 		"https://hub.example.com:6443/apis", "2026-01-02T03:04:05Z", "spec.config.network is no setting of Knative",
 		"the service-account-token controller is absent", "--namespace secrets-of-team",
+		"GET /api/v1/namespaces/team/knativeservings/default/status", "io/v1/ValidatingWebhookConfiguration/webhook/HTTPRoute/default",
+		"registry/team/knative/serving/v1/" + hash, "path=/var/lib/knative/serving/releases/volume1/manifest",
 	} {
 		if got := scrubText(text); got != text {
 			t.Errorf("%q is withheld", text)
@@ -282,7 +321,8 @@ func TestTexts(t *testing.T) {
 	}
 	for _, text := range []string{
 		"Bearer abc", "-----BEGIN CERTIFICATE-----", "eyJhbGciOiJSUzI1NiJ9.x", "AKIAIOSFODNN7EXAMPLE", "https://u:p@host", "https://host/x?sig=1",
-		"wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYabcd1", "PASSWORD=x", "client-key-data: x",
+		"wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYabcd1", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "PASSWORD=x",
+		"dGhpcy9pcz8/YS9zZWNyZXQ/d2l0aC9zbGFzaGVz+A==", "client-key-data: x",
 		"login --password hunter2", "login -token hunter2 refused",
 	} {
 		if got := scrubText(text); got != withheld {

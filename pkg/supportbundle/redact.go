@@ -24,6 +24,8 @@ var (
 	// secretRun matches a long run of characters with a digit that is neither a hash of a spec nor the digest of an image.
 	secretRun = regexp.MustCompile(`[A-Za-z0-9+/=_]{40,}`)
 	hexDigits = regexp.MustCompile(`^[0-9a-f]+$`)
+	// nameSegment matches a segment of a path: lower case and digits, or words such as ManagedClusterAddOn and HTTPRoute.
+	nameSegment = regexp.MustCompile(`^([a-z0-9_]*|([A-Z]{0,5}[a-z]{2,})+)$`)
 	// secretFlag matches an argument of a program whose next argument may be a credential.
 	secretFlag = regexp.MustCompile(`^--?[^=\s]+$`)
 )
@@ -34,11 +36,18 @@ func scrubText(text string) string {
 		return withheld
 	}
 	for _, run := range secretRun.FindAllString(text, -1) {
-		if !hexDigits.MatchString(run) && strings.ContainsAny(run, "0123456789") && !strings.Contains(run, "/") {
+		if !hexDigits.MatchString(run) && strings.ContainsAny(run, "0123456789") && !isPath(run) {
 			return withheld
 		}
 	}
 	return text
+}
+
+// isPath reports whether a run with a slash consists of names, such as a path of the API or the name of an image. Base64 has slashes, too.
+func isPath(run string) bool {
+	segments := strings.FieldsFunc(run, func(r rune) bool { return r == '/' || r == '=' })
+	isNoName := func(segment string) bool { return !nameSegment.MatchString(segment) }
+	return strings.Contains(run, "/") && !slices.ContainsFunc(segments, isNoName)
 }
 
 // scrubValue returns a copy of a decoded JSON value without credentials.

@@ -6,17 +6,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +30,20 @@ import (
 type Step struct {
 	// Text names the object and the change.
 	Text string
-	run  func(context.Context) error
+	// Group names the ManagedClusterAddOn or the KnativeFleet of the step. A step needs the success of all earlier steps of its group.
+	Group string
+	run   func(context.Context) error
+}
+
+// inGroup returns the step in a group.
+func (s Step) inGroup(name string) Step {
+	s.Group = name
+	return s
+}
+
+// addOnGroup returns the group of the steps for a component on a cluster.
+func addOnGroup(cluster string, component api.Component) string {
+	return fmt.Sprintf("ManagedClusterAddOn %s/%s", cluster, component)
 }
 
 // Run carries the step out. A repeated step, and a step on an object that is gone, changes nothing.
@@ -47,7 +56,7 @@ func (s Step) Run(ctx context.Context) error {
 
 // PlanRelease returns the steps of a release in order: the ManifestWorks give up the objects on the clusters before the add-ons, and
 // with the add-ons the works, may be deleted. A work that the agent has applied without ownership is deleted; another work needs a
-// further release after the agent has applied the work.
+// further release after the agent has applied the work. Steps of different groups do not need each other.
 func PlanRelease(ctx context.Context, clients hub.Clients) ([]Step, error) {
 	steps, err := planWorks(ctx, clients)
 	if err != nil {
@@ -68,15 +77,17 @@ func PlanRelease(ctx context.Context, clients hub.Clients) ([]Step, error) {
 				_, err = hub.Patch(ctx, client, read, func(changed *addonv1beta1.ManagedClusterAddOn) { removeFinalizers(changed) })
 			}
 			return err
-		}))
+		}).inGroup(addOnGroup(a.Namespace, api.Component(a.Name))))
 	}
 	held, err := listHeldConfigs(ctx, clients.Configs)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range held {
+		cluster, _, _ := unstructured.NestedString(h.config.Object, "spec", "clusterProfileRef", "name")
 		steps = append(steps, planPatch(clients.Configs, h.component.Resource(), h.config,
-			"remove the finalizer of "+describeObject(h.component.Kind(), h.config), func(changed *unstructured.Unstructured) { removeFinalizers(changed) }))
+			"remove the finalizer of "+describeObject(h.component.Kind(), h.config), func(changed *unstructured.Unstructured) { removeFinalizers(changed) },
+		).inGroup(addOnGroup(cluster, h.component)))
 	}
 	fleets, err := planFleets(ctx, clients.Configs)
 	return append(steps, fleets...), err
@@ -100,9 +111,15 @@ func planFleets(ctx context.Context, configs dynamic.Interface) ([]Step, error) 
 			steps = append(steps, children...)
 		}
 		steps = append(steps, planPatch(configs, fleetv1alpha1.Resource(), fleet,
-			"remove the finalizer of "+describeObject("KnativeFleet", fleet), func(changed *unstructured.Unstructured) { removeFinalizers(changed) }))
+			"remove the finalizer of "+describeObject("KnativeFleet", fleet), func(changed *unstructured.Unstructured) { removeFinalizers(changed) },
+		).inGroup(fleetGroup(fleet)))
 	}
 	return steps, nil
+}
+
+// fleetGroup returns the group of the steps for a KnativeFleet.
+func fleetGroup(fleet *unstructured.Unstructured) string {
+	return fmt.Sprintf("KnativeFleet %s/%s", fleet.GetNamespace(), fleet.GetName())
 }
 
 // planChildren returns the steps that remove the KnativeFleet from the owners of the children.
@@ -124,7 +141,7 @@ func planChildren(ctx context.Context, configs dynamic.Interface, fleet *unstruc
 			steps = append(steps, planPatch(configs, c.Resource(), child, "remove the KnativeFleet from the owners of "+describeObject(c.Kind(), child),
 				func(changed *unstructured.Unstructured) {
 					changed.SetOwnerReferences(slices.DeleteFunc(changed.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == fleet.GetUID() }))
-				}))
+				}).inGroup(fleetGroup(fleet)))
 		}
 	}
 	return steps, nil
@@ -142,10 +159,15 @@ func planPatch(client dynamic.Interface, resource schema.GroupVersionResource, o
 	})
 }
 
-// newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object again.
+// newStep returns a step that repeats a write after a conflict: agents and OCM write the same objects. change reads the object again. The step
+// returns the error of the last attempt: RetryOnConflict takes a request that timed out, or was interrupted, for a success.
 func newStep(text string, change func(context.Context) error) Step {
-	return Step{text, func(ctx context.Context) error {
-		return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return change(ctx) })
+	return Step{Text: text, run: func(ctx context.Context) (err error) {
+		_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			err = change(ctx)
+			return err
+		})
+		return err
 	}}
 }
 
@@ -165,7 +187,9 @@ func planWorks(ctx context.Context, clients hub.Clients) ([]Step, error) {
 			})
 			err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
 				if w, isWork := o.(*workv1.ManifestWork); isWork {
-					steps = append(steps, planWork(clients, c, w)...)
+					for _, step := range planWork(clients, c, w) {
+						steps = append(steps, step.inGroup(addOnGroup(w.Namespace, c)))
+					}
 				}
 				return nil
 			})
@@ -214,46 +238,4 @@ func restoreWorkloads(w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 		return w, err
 	}
 	return manifestwork.RestoreWithoutWebhooks(w)
-}
-
-// FindLeader returns the name of the manager that holds a Lease of this add-on in any namespace, and "" without a live manager. A live
-// manager would undo a release.
-func FindLeader(ctx context.Context, kube kubernetes.Interface, now time.Time) (string, error) {
-	for _, name := range []string{ManagerLease, "knative-addon-local"} {
-		leases, err := kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		if err != nil {
-			return "", fmt.Errorf("cannot list the Leases with name %q: %w", name, err)
-		}
-		for i := range leases.Items {
-			if lease := &leases.Items[i]; lease.Name == name && holderOf(lease, now) != "" {
-				return lease.Namespace + "/" + holderOf(lease, now), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// ManagerLease is the name of the Lease of the manager that leads.
-const ManagerLease = "knative-addon"
-
-// FindHolder returns the name of the live holder of a Lease, and "" without a live holder.
-func FindHolder(ctx context.Context, kube kubernetes.Interface, name types.NamespacedName, now time.Time) (string, error) {
-	lease, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot read Lease %q: %w", name, err)
-	}
-	return holderOf(lease, now), nil
-}
-
-// holderOf returns the name of the live holder of a Lease, and "" without a live holder.
-func holderOf(lease *coordinationv1.Lease, now time.Time) string {
-	s := lease.Spec
-	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
-		!now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
-		return ""
-	}
-	return *s.HolderIdentity
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -171,7 +172,7 @@ func runRelease(t *testing.T, clients hub.Clients) []string {
 	return out
 }
 
-// TestStepOnDeletedObject holds that an object that is gone is no fault of a release.
+// TestStepOnDeletedObject holds that an object that is gone is no fault of a release, and that an interrupted step is a fault.
 func TestStepOnDeletedObject(t *testing.T) {
 	clients := newHub()
 	steps, err := PlanRelease(t.Context(), clients)
@@ -186,37 +187,93 @@ func TestStepOnDeletedObject(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	failing := Step{"patch", func(context.Context) error { return context.Canceled }}
+	failing := newStep("patch", func(context.Context) error { return context.Canceled })
 	if err := failing.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot patch") {
 		t.Errorf("error is %v", err)
 	}
 }
 
-// TestFindLeader compares Leases of any namespace with the manager that runs.
+// TestGroups holds that a step belongs to the add-on whose works and finalizers it changes, or to its KnativeFleet.
+func TestGroups(t *testing.T) {
+	clients := newHub()
+	edge, err := clients.Configs.Resource(api.Serving.Resource()).Namespace("team").Get(t.Context(), "edge", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge.Object["spec"] = map[string]any{"clusterProfileRef": map[string]any{"namespace": "team", "name": "cluster1"}}
+	if _, err := clients.Configs.Resource(api.Serving.Resource()).Namespace("team").Update(t.Context(), edge, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := PlanRelease(t.Context(), clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range steps {
+		got = append(got, step.Group)
+	}
+	addOn, fleet := "ManagedClusterAddOn cluster1/knative-serving", "KnativeFleet team/web"
+	want := []string{addOn, addOn, addOn, addOn, addOn, addOn, "ManagedClusterAddOn /knative-eventing", fleet, fleet}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the groups differ (-want +got):\n%s", diff)
+	}
+}
+
+// TestFindLeader compares the Leases of two reads. The manager has written no time that the clock of the command agrees with.
 func TestFindLeader(t *testing.T) {
-	now := time.Unix(1000, 0)
+	longAgo := time.Unix(1000, 0)
 	lease := func(holder string, renewed time.Time) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "knative-addon"}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(renewed)), LeaseDurationSeconds: ptr.To[int32](15),
 		}}
 	}
-	for name, c := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  string
+	for name, tc := range map[string]struct {
+		earlier, later *coordinationv1.Lease
+		want           string
+		wait           time.Duration
 	}{
-		"a manager renews its Lease":       {lease("pod", now.Add(-2*time.Second)), "platform/pod"},
-		"a manager has crashed":            {lease("pod", now.Add(-time.Minute)), ""},
-		"a manager has given its Lease up": {lease("", now), ""},
-		"no manager has ever run":          {nil, ""},
+		"a manager renews its Lease":       {lease("pod", longAgo), lease("pod", longAgo.Add(2*time.Second)), "platform/pod", 15 * time.Second},
+		"another manager takes the Lease":  {lease("pod", longAgo), lease("pod-2", longAgo), "platform/pod-2", 15 * time.Second},
+		"a manager starts":                 {nil, lease("pod", longAgo), "platform/pod", 0},
+		"a manager returns":                {lease("", longAgo), lease("pod", longAgo), "platform/pod", 0},
+		"a manager has crashed":            {lease("pod", longAgo), lease("pod", longAgo), "", 15 * time.Second},
+		"a manager gives its Lease up":     {lease("pod", longAgo), lease("", longAgo), "", 15 * time.Second},
+		"a manager has given its Lease up": {lease("", longAgo), lease("", longAgo), "", 0},
+		"no manager has ever run":          {nil, nil, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kube := kubefake.NewClientset()
-			if c.lease != nil {
-				kube = kubefake.NewClientset(c.lease)
+			read := func(lease *coordinationv1.Lease) Leases {
+				kube := kubefake.NewClientset()
+				if lease != nil {
+					kube = kubefake.NewClientset(lease)
+				}
+				out, err := ListLeases(t.Context(), kube)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
 			}
-			if got, err := FindLeader(t.Context(), kube, now); err != nil || got != c.want {
-				t.Errorf("leader is %q, error %v", got, err)
+			earlier := read(tc.earlier)
+			if got := read(tc.later).FindLeader(earlier); got != tc.want || earlier.LongestDuration() != tc.wait {
+				t.Errorf("leader is %q after a wait of %s, want %q after %s", got, earlier.LongestDuration(), tc.want, tc.wait)
 			}
 		})
+	}
+}
+
+// TestFindHolder compares a Lease with the manager that runs.
+func TestFindHolder(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for renewed, want := range map[time.Time]string{now.Add(-2 * time.Second): "pod", now.Add(-time.Minute): ""} {
+		kube := kubefake.NewClientset(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: ManagerLease},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new("pod"), RenewTime: new(metav1.NewMicroTime(renewed)), LeaseDurationSeconds: ptr.To[int32](15),
+			},
+		})
+		got, err := FindHolder(t.Context(), kube, types.NamespacedName{Namespace: "platform", Name: ManagerLease}, now)
+		if err != nil || got != want {
+			t.Errorf("the holder of a Lease of %s is %q, error %v, want %q", renewed, got, err, want)
+		}
 	}
 }

@@ -36,6 +36,10 @@ func (l *Lab) startEtcds(ctx context.Context) error {
 	return err
 }
 
+// rareCollection is the environment of the servers of a lab. The collection of garbage is a sixth of the work of an API server, and a lab has more
+// memory than processors.
+const rareCollection = "GOGC=300"
+
 // startEtcd starts an etcd and returns the URL for clients.
 func (l *Lab) startEtcd(ctx context.Context, name string) (string, error) {
 	ports, err := l.portsFor(2)
@@ -43,7 +47,7 @@ func (l *Lab) startEtcd(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	clients, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	p, err := l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path("etcd"), Dir: l.Dir, Args: []string{
+	p, err := l.procs.Start(process.Spec{Name: name, Path: l.Bin.Path("etcd"), Dir: l.Dir, Env: []string{rareCollection}, Args: []string{
 		"--data-dir=" + l.etcdDir(name), "--log-level=warn", "--unsafe-no-fsync",
 		"--quota-backend-bytes=8589934592", // a thousand clusters need more than the default of 2 GiB during an edit
 		"--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
@@ -161,9 +165,8 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 	}
 	p, err := l.procs.Start(process.Spec{
 		Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: args,
-		// The collection of garbage is a sixth of the work of an API server, and a lab has more memory than processors. The limit leaves
-		// memory to the other servers when the fleet is large: with a thousand clusters the live objects alone take 4 to 7 GB.
-		Env: []string{"GOGC=200", "GOMEMLIMIT=12GiB"},
+		// The limit leaves memory to the other servers when the fleet is large: with a thousand clusters the live objects alone take 4 to 7 GB.
+		Env: []string{rareCollection, "GOMEMLIMIT=12GiB"},
 	})
 	if err != nil {
 		return err
@@ -196,13 +199,13 @@ func (l *Lab) startControllers(c *Cluster, managerPort, schedulerPort string) er
 		manager = append(manager, "--cluster-signing-cert-file=ca.crt", "--cluster-signing-key-file=ca.key")
 	}
 	_, err := l.procs.Start(process.Spec{
-		Name: c.Name + "-controller-manager", Path: l.Bin.Path("kube-controller-manager"), Dir: c.dir, Args: manager,
+		Name: c.Name + "-controller-manager", Path: l.Bin.Path("kube-controller-manager"), Dir: c.dir, Env: []string{rareCollection}, Args: manager,
 	})
 	if err != nil {
 		return err
 	}
 	_, err = l.procs.Start(process.Spec{
-		Name: c.Name + "-scheduler", Path: l.Bin.Path("kube-scheduler"), Dir: c.dir,
+		Name: c.Name + "-scheduler", Path: l.Bin.Path("kube-scheduler"), Dir: c.dir, Env: []string{rareCollection},
 		Args: append(kubeconfigs("scheduler"), "--secure-port="+schedulerPort),
 	})
 	return err
@@ -278,7 +281,7 @@ func (l *Lab) startNodes(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	kwok, err := l.procs.Start(process.Spec{Name: c.Name + "-kwok", Path: l.Bin.Path("kwok"), Dir: c.dir, Args: []string{
+	kwok, err := l.procs.Start(process.Spec{Name: c.Name + "-kwok", Path: l.Bin.Path("kwok"), Dir: c.dir, Env: []string{rareCollection}, Args: []string{
 		"--kubeconfig=" + c.Kubeconfig, "--config=" + l.Bin.Path("kwok-stages.yaml"), "--manage-all-nodes",
 		"--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1", "--node-port=0",
 		"--server-address=127.0.0.1:" + port[0],

@@ -126,7 +126,7 @@ func (l *Lab) startHubControllers(ctx context.Context) error {
 			}
 			_, err = l.procs.Start(process.Spec{
 				Name: "ocm-" + args[0], Path: l.Bin.Path("ocm"), Dir: l.Hub.dir,
-				Env: []string{"POD_NAME=" + args[0] + "-0", "POD_NAMESPACE=" + hubNamespace},
+				Env: []string{"POD_NAME=" + args[0] + "-0", "POD_NAMESPACE=" + hubNamespace, rareCollection},
 				Args: append([]string{args[0]}, append(args[2:],
 					"--kubeconfig="+kubeconfig, "--namespace="+hubNamespace, "--listen=127.0.0.1:"+listen[0], "--disable-leader-election")...),
 			})
@@ -174,7 +174,7 @@ func (l *Lab) startWebhooks(ctx context.Context) error {
 		}
 	}
 	p, err := l.procs.Start(process.Spec{
-		Name: "ocm-webhooks", Path: l.Bin.Path("ocm"), Dir: l.Hub.dir, Env: []string{"KUBECONFIG=" + l.Hub.Kubeconfig},
+		Name: "ocm-webhooks", Path: l.Bin.Path("ocm"), Dir: l.Hub.dir, Env: []string{"KUBECONFIG=" + l.Hub.Kubeconfig, rareCollection},
 		Args: []string{"webhooks", fmt.Sprintf("--port=%d", l.webhook), "--cert-dir=" + l.Hub.dir},
 	})
 	if err != nil {

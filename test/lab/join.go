@@ -288,7 +288,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	if c.agentNamespace != agentNamespace { // an agent would take works of its own ID for those of a hub that it has left
 		id = c.agentNamespace + "-" + agent
 	}
-	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + c.agentNamespace}
+	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + c.agentNamespace, rareCollection}
 	if l.opts.ResyncInterval > 0 {
 		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
 	"open-cluster-management.io/knative-addon/test/lab"
 )
@@ -30,7 +32,9 @@ type storyRecord struct {
 
 	mu       sync.Mutex
 	removals []invariants.RemovalRequest
-	closers  []func()
+	// written has the Secrets that the story has written, with values that the story may have replaced since.
+	written []invariants.Secret
+	closers []func()
 }
 
 // storyRecords are the records of all labs of this run.
@@ -86,6 +90,15 @@ func requestRemoval(t *testing.T, l *lab.Lab, cluster *lab.Cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removals = append(s.removals, invariants.RemovalRequest{Cluster: cluster.Name, Since: time.Now()})
+}
+
+// recordSecret keeps the values of a Secret that a story writes: no text may have a value, not even after the story has replaced the value.
+func recordSecret(t *testing.T, l *lab.Lab, secret *corev1.Secret) {
+	t.Helper()
+	s := storyOf(t, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = append(s.written, secretValues("the story", secret)...)
 }
 
 // check reports every violation as an error of the test. Invariants of the end of a story need a story that has come to its end.

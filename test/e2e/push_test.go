@@ -210,7 +210,8 @@ func kubeconfigOf(secret string) map[string]any {
 func (p push) writeSecret(t *testing.T, name string, data map[string][]byte) {
 	t.Helper()
 	secrets := p.hub.kube.CoreV1().Secrets("default")
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data}
+	recordSecret(t, p.Lab, s)
 	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})

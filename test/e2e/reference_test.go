@@ -178,9 +178,11 @@ func TestReferenceFaults(t *testing.T) {
 	installReference(t, blue, one.Name)
 
 	t.Run("a refused object is named with the cause", func(t *testing.T) { denyConfigMap(t, blue, one) })
+	t.Run("the permissions of the work agent are restored", func(t *testing.T) { deleteAgentRole(t, blue, one) })
 	t.Run("an unavailable workload is named", func(t *testing.T) { unavailable(t, blue, one) })
 	t.Run("a resource of an unreachable cluster keeps the last observation", func(t *testing.T) { loseCluster(t, blue, one) })
 	t.Run("the removal from an unreachable cluster waits", func(t *testing.T) { deleteWhileUnreachable(t, blue, one) })
+	t.Run("a first installation begins when the cluster returns", func(t *testing.T) { installWhileUnreachable(t, blue, one) })
 	t.Run("a resource is deleted with force-orphan", func(t *testing.T) { deleteWithForceOrphan(t, blue, one) })
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/manifests"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 	"open-cluster-management.io/knative-addon/test/lab"
@@ -202,6 +204,37 @@ func denyConfigMap(t *testing.T, m team, c *lab.Cluster) {
 	m.ready(t, api.Serving, c.Name)
 }
 
+// deleteAgentRole deletes the ClusterRole that permits the work agent to apply Serving. The agent restores the role, and delivers the next edit.
+func deleteAgentRole(t *testing.T, m team, c *lab.Cluster) {
+	roles := connect(t, c).kube.RbacV1().ClusterRoles()
+	before, err := roles.Get(t.Context(), manifests.WorkAgentRoleName(api.Serving), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := roles.Delete(t.Context(), before.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the role of the work agent is back", 3*time.Minute, func(ctx context.Context) error {
+		now, err := roles.Get(ctx, before.Name, metav1.GetOptions{})
+		if err == nil && (now.UID == before.UID || !equality.Semantic.DeepEqual(now.Rules, before.Rules)) {
+			err = fmt.Errorf("the role has rules %v", now.Rules)
+		}
+		return err
+	})
+	patch := `{"spec":{"config":{"defaults":{"revision-timeout-seconds":"302"}}}}`
+	if _, err := m.resources(api.Serving).Patch(t.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster has the edit", 3*time.Minute, func(ctx context.Context) error {
+		defaults, err := connect(t, c).kube.CoreV1().ConfigMaps("knative-serving").Get(ctx, "config-defaults", metav1.GetOptions{})
+		if err == nil && defaults.Data["revision-timeout-seconds"] != "302" {
+			err = fmt.Errorf("ConfigMap config-defaults has %v", defaults.Data)
+		}
+		return err
+	})
+	m.ready(t, api.Serving, c.Name)
+}
+
 // shortLease makes the hub report an unreachable cluster within seconds.
 func shortLease(t *testing.T, m team, cluster string) {
 	t.Helper()
@@ -327,10 +360,19 @@ func deleteWhileUnreachable(t *testing.T, m team, c *lab.Cluster) {
 	connect(t, c).emptied(t)
 }
 
-// deleteWithForceOrphan deletes a resource with force-orphan while the cluster is unreachable; the installation stays.
-func deleteWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
+// installWhileUnreachable applies a resource whose cluster is unreachable and has no installation. The installation begins on the return.
+func installWhileUnreachable(t *testing.T, m team, c *lab.Cluster) {
+	shortLease(t, m, c.Name)
+	m.away(t, c)
 	m.apply(t, api.Serving, c.Name, kourier())
+	m.awaitUnresolved(t, api.Serving, c.Name, api.ReasonManagedClusterUnavailable)
+	m.becomes(t, api.Serving, c.Name, conditionState{api.Ready, metav1.ConditionFalse, api.ReasonManagedClusterUnavailable})
+	m.back(t, c)
 	m.ready(t, api.Serving, c.Name)
+}
+
+// deleteWithForceOrphan deletes the resource of installWhileUnreachable with force-orphan while the cluster is unreachable; the installation stays.
+func deleteWithForceOrphan(t *testing.T, m team, c *lab.Cluster) {
 	shortLease(t, m, c.Name)
 	m.away(t, c)
 	before := specs(t, connect(t, c))

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -30,6 +32,10 @@ func stepVersions(t *testing.T, f *harness.Fleet) {
 	}
 	t.Cleanup(func() { setConfiguration(t, f, cluster, "") })
 
+	installed, err := s.deploymentUIDs(t.Context())
+	if err != nil || len(installed) == 0 {
+		t.Fatalf("the Deployments are %v, error %v", installed, err)
+	}
 	before := workGenerations(t, f, cluster)
 	setConfiguration(t, f, cluster, "too-far")
 	eventually(t, "the step over two minor versions is refused", time.Minute, func(ctx context.Context) error {
@@ -44,6 +50,7 @@ func stepVersions(t *testing.T, f *harness.Fleet) {
 	setConfiguration(t, f, cluster, "previous")
 	eventually(t, "the cluster goes down to 1.22", 2*time.Minute, s.runs("1.22."))
 	available(t, f, serving, cluster)
+	s.checkKept(t, installed)
 	eventually(t, "the step is eligible again", time.Minute, func(ctx context.Context) error {
 		return checkEligibility(ctx, f, cluster.Name, metav1.ConditionTrue, "")
 	})
@@ -51,9 +58,22 @@ func stepVersions(t *testing.T, f *harness.Fleet) {
 	setConfiguration(t, f, cluster, "")
 	eventually(t, "the cluster goes up to 1.23", 2*time.Minute, s.runs("1.23."))
 	available(t, f, serving, cluster)
+	s.checkKept(t, installed)
 
 	createServing(t, f, "unpinned", map[string]any{"ingress": kourier})
 	eventually(t, "an empty version is pinned", time.Minute, func(ctx context.Context) error { return checkPinned(ctx, f, "unpinned", "1.23.0") })
+}
+
+// checkKept holds that the Deployments are the same objects as before: a step between versions recreates Jobs alone.
+func (s spoke) checkKept(t *testing.T, before map[string]types.UID) {
+	t.Helper()
+	now, err := s.deploymentUIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, now); diff != "" {
+		t.Errorf("Deployments were recreated, created or deleted (-before +now):\n%s", diff)
+	}
 }
 
 // runs tells whether every Deployment of Serving has a version with the prefix.

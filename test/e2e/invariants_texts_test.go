@@ -87,11 +87,9 @@ func ofClusterProxy(o unstructured.Unstructured) bool {
 var publicKeys = []string{"ca.crt", "tls.crt", "ca-cert.pem", "server-cert.pem", "client.crt", "cluster-name", "agent-name", "namespace"}
 
 // readSecrets returns the Secrets that the story has written, every Secret of the lab's running clusters, and the credentials in the lab's
-// kubeconfigs.
+// kubeconfigs. The caller holds the lock.
 func (s *storyRecord) readSecrets(ctx context.Context) ([]invariants.Secret, error) {
-	s.mu.Lock()
 	out := slices.Clone(s.written)
-	s.mu.Unlock()
 	for _, c := range append(s.lab.Clusters(), s.lab.Hub) {
 		if c.Credential != nil {
 			out = append(out, invariants.Secret{Name: "the Credential of " + c.Name, Value: c.Credential.Token})

@@ -169,6 +169,7 @@ func TestWatchNotReady(t *testing.T) {
 	defer cancel()
 	changeHub := func() {
 		isWatch := func(a clienttesting.Action) bool { return a.Matches("watch", api.Serving.Resource().Resource) }
+		// The fake hub sends a watch no change from before the watch, and does not tell when the watch has begun.
 		for !slices.ContainsFunc(client.Actions(), isWatch) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}

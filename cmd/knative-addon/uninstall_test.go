@@ -125,7 +125,8 @@ func TestReleaseContinues(t *testing.T) {
 	}
 }
 
-// stepBeyondWait ends the wait of a release.
+// stepBeyondWait ends the wait of a release. The fake clock does not tell when the wait has begun, so that stepBeyondWait asks the clock again and
+// again; a step before the wait would be lost.
 func stepBeyondWait(t *testing.T, c *clocktesting.FakeClock, duration time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !c.HasWaiters(); time.Sleep(time.Millisecond) {

@@ -285,7 +285,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	qps := defaultAgentQPS * max(1, int(defaultStatusSync/interval))
 	agent := cmp.Or(c.agentName, c.Name)
 	id := "agent-" + agent
-	if c.agentNamespace != agentNamespace { // an agent would take works of its own ID for those of a hub that it has left
+	if c.agentNamespace != agentNamespace { // an agent would take works with the ID of the agent for works of a hub that the agent has left
 		id = c.agentNamespace + "-" + agent
 	}
 	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + c.agentNamespace, rareCollection}

@@ -43,8 +43,8 @@ type Cluster struct {
 	slot *realnode.Slot
 	// node is the real node after the start of its network.
 	node *realnode.Node
-	// agentNamespace is where the klusterlet agent keeps its secrets.
-	agentNamespace string
+	// hubSecret is the Secret in which the agent keeps its certificate for the hub.
+	hubSecret string
 	// agentName names the agent of a cluster that Lab.Reimport has renamed; empty means Name.
 	agentName string
 }
@@ -60,7 +60,7 @@ func (l *Lab) newCluster(name string) *Cluster {
 	dir := filepath.Join(l.Dir, name)
 	return &Cluster{
 		Name: name, dir: dir, Kubeconfig: filepath.Join(dir, "admin.kubeconfig"), serviceIPs: &serviceIPs{},
-		agentNamespace: agentNamespace,
+		hubSecret: hubIdentity,
 	}
 }
 

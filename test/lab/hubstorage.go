@@ -17,7 +17,7 @@ import (
 
 const (
 	hubEtcd = "hub-etcd"
-	// hubIdentity is the Secret in which the agent of a managed cluster keeps its certificate for the hub.
+	// hubIdentity is the Secret in which the first agent of a managed cluster keeps its certificate for the hub.
 	hubIdentity = "hub-kubeconfig-secret"
 )
 
@@ -94,7 +94,7 @@ func (l *Lab) Rejoin(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return fmt.Errorf("cannot create a client for %s: %w", c.Name, err)
 	}
-	if err := client.CoreV1().Secrets(c.agentNamespace).Delete(ctx, hubIdentity, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.CoreV1().Secrets(agentNamespace).Delete(ctx, c.hubSecret, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot delete the agent's certificate of %s: %w", c.Name, err)
 	}
 	if err := os.RemoveAll(c.path("hub-kubeconfig")); err != nil {

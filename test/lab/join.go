@@ -44,32 +44,17 @@ metadata: {name: "open-cluster-management:klusterlet-work:aggregate"}
 aggregationRule: {clusterRoleSelectors: [{matchLabels: {open-cluster-management.io/aggregate-to-work: "true"}}]}
 `
 
-// Join has a managed cluster of another lab join this one's hub too, as a second klusterlet does: with an agent that keeps
-// its own secrets in a namespace of its own.
+// Join has a managed cluster of another lab join this one's hub too, as a second klusterlet does. Both agents run in one namespace, which
+// OCM's agent takes from its pod, so that the second agent keeps its certificate in a Secret of another name: agents that share a Secret
+// replace each other's certificate.
 func (l *Lab) Join(ctx context.Context, c *Cluster) error {
-	const second = agentNamespace + "-2"
 	shared := *c
-	shared.dir, shared.agentNamespace = filepath.Join(l.Dir, c.Name), second
+	shared.dir, shared.hubSecret = filepath.Join(l.Dir, c.Name), hubIdentity+"-2"
 	if err := os.MkdirAll(shared.dir, 0o700); err != nil {
 		return fmt.Errorf("cannot create the directory of %s: %w", c.Name, err)
 	}
-	if err := c.Apply(ctx, namespaces(second)); err != nil {
-		return err
-	}
-	if err := c.Apply(ctx, fmt.Appendf(nil, secondAgentBinding, second, agentAccount, agentNamespace)); err != nil {
-		return err
-	}
 	return l.startMembership(ctx, &shared)
 }
-
-// secondAgentBinding lets the agents' account keep its secrets in another namespace too.
-const secondAgentBinding = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: second-agent, namespace: %s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: %s, namespace: %s}]
-`
 
 // Reimport has one of Spokes join the hub under the name of a managed cluster whose agent has ended, as a new cluster that is imported
 // under the name of a former cluster does. Reimport returns the cluster under its new name; its agent is component "<spoke>-agent".
@@ -285,10 +270,10 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 	qps := defaultAgentQPS * max(1, int(defaultStatusSync/interval))
 	agent := cmp.Or(c.agentName, c.Name)
 	id := "agent-" + agent
-	if c.agentNamespace != agentNamespace { // an agent would take works with the ID of the agent for works of a hub that the agent has left
-		id = c.agentNamespace + "-" + agent
+	if c.hubSecret != hubIdentity { // an agent would take works with the ID of the agent for works of a hub that the agent has left
+		id = "second-" + id
 	}
-	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + c.agentNamespace, rareCollection}
+	env := []string{"POD_NAME=klusterlet-agent-" + agent, "POD_NAMESPACE=" + agentNamespace, rareCollection}
 	if l.opts.ResyncInterval > 0 {
 		env = append(env, "LAB_WORK_RESYNC_INTERVAL="+l.opts.ResyncInterval.String())
 	}
@@ -303,7 +288,7 @@ func (l *Lab) startAgent(ctx context.Context, c *Cluster, token string) (*proces
 			"--bootstrap-kubeconfig=" + bootstrap, "--hub-kubeconfig-dir=" + hubDir, "--hub-kubeconfig=" + hubDir + "/kubeconfig",
 			"--workload-source-driver=kube", "--workload-source-config=" + hubDir + "/kubeconfig",
 			"--kubeconfig=" + kubeconfig, "--spoke-kubeconfig=" + kubeconfig,
-			"--spoke-external-server-urls=" + c.URL, "--namespace=" + c.agentNamespace,
+			"--hub-kubeconfig-secret=" + c.hubSecret, "--spoke-external-server-urls=" + c.URL, "--namespace=" + agentNamespace,
 			"--listen=127.0.0.1:" + listen[0], "--disable-leader-election", "--status-sync-interval=" + interval.String(),
 			"--appliedmanifestwork-eviction-grace-period=" + eviction.String(),
 			fmt.Sprintf("--kube-api-qps=%d", qps), fmt.Sprintf("--kube-api-burst=%d", 2*qps),

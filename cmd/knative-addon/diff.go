@@ -107,7 +107,7 @@ func (c *diffCommand) runDiff(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	s.query.WithoutFleets = true
+	s.query.InstalledOnly = true
 	objects, failed := s.hub.List(cmd.Context(), s.query)
 	if len(failed) > 0 {
 		return failed[0]

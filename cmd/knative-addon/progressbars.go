@@ -17,7 +17,7 @@ import (
 )
 
 // progressBars draws a bar for each component below the lines that a command prints on a terminal. The bar of a component shows how
-// many installations are ready and have no other version or revision to come.
+// many installations are ready and have no other version, revision or pending change to come.
 type progressBars struct {
 	progress *mpb.Progress
 	bars     map[api.Component]*mpb.Bar
@@ -52,7 +52,7 @@ func (b *progressBars) update(all []installations.Installation) {
 	total, current := map[api.Component]int64{}, map[api.Component]int64{}
 	for _, i := range all {
 		total[i.Component]++
-		if i.Ready == metav1.ConditionTrue && i.NextVersion == "" && i.NextRevision == "" {
+		if i.Ready == metav1.ConditionTrue && i.NextVersion == "" && i.IsCurrent() {
 			current[i.Component]++
 		}
 	}

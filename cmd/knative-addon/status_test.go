@@ -30,6 +30,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/installations"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // writeHubKubeconfig writes a kubeconfig of a server, and returns the file.
@@ -159,7 +160,7 @@ func TestWatchNotReady(t *testing.T) {
 	}
 	addOns := schema.GroupVersion(addonv1beta1.GroupVersion).WithResource("managedclusteraddons")
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		api.Serving.Resource(): "KnativeServingList", fleetv1alpha1.Resource(): "KnativeFleetList", addOns: "ManagedClusterAddOnList",
+		api.Serving.Resource(): "KnativeServingList", fleetv1alpha1.Resource(): "KnativeFleetList", addOns: "ManagedClusterAddOnList", revision.DeploymentConfig{}.Resource(): "AddOnDeploymentConfigList",
 	}, serving("False"))
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {

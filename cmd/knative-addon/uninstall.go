@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -129,8 +130,13 @@ func (f *releaseFlags) runRelease(ctx context.Context, out io.Writer, clients hu
 	return r.runSteps(ctx, steps)
 }
 
-// leaderCheckSteps is the number of steps between two reads of the Leases: a manager may start during a release.
-const leaderCheckSteps = 100
+const (
+	// leaderCheckSteps is the number of steps between two reads of the Leases: a manager may start during a release.
+	leaderCheckSteps = 100
+	// maxParallelGroups is the number of groups whose steps run at a time. The latency of each request would otherwise decide on the duration of
+	// the release: 1,000 clusters with both components need 14,000 requests.
+	maxParallelGroups = 10
+)
 
 // releaseRun carries out the steps of a release.
 type releaseRun struct {
@@ -172,32 +178,58 @@ func (r *releaseRun) refuseLeader(ctx context.Context) (err error) {
 	return nil
 }
 
-// runSteps carries out the steps. A step that fails ends the steps of its group alone.
+// runSteps carries out the steps in batches. A step that fails ends the steps of its group alone.
 func (r *releaseRun) runSteps(ctx context.Context, steps []uninstall.Step) error {
 	failed := map[string]bool{}
 	var left []error
-	for n, step := range steps {
+	for begin := 0; begin < len(steps); begin += leaderCheckSteps {
 		err := ctx.Err()
-		if err == nil && n > 0 && n%leaderCheckSteps == 0 {
+		if err == nil && begin > 0 {
 			err = r.refuseLeader(ctx)
 		}
 		if err != nil {
-			return errors.Join(err, describeLeftSteps(left, len(steps)-n))
+			return errors.Join(err, describeLeftSteps(left, len(steps)-begin))
 		}
-		line := step.Text + ": done"
-		if failed[step.Group] {
-			err = fmt.Errorf("skipped: %s, because an earlier step of %s failed", step.Text, step.Group)
-		} else {
-			err = step.Run(ctx)
-		}
-		if err != nil {
-			failed[step.Group], left, line = true, append(left, err), err.Error()
-		}
-		if _, err := fmt.Fprintln(r.out, line); err != nil {
-			return err
+		batch := steps[begin:min(begin+leaderCheckSteps, len(steps))]
+		for n, err := range runBatch(ctx, batch, failed) {
+			line := batch[n].Text + ": done"
+			if err != nil {
+				failed[batch[n].Group], left, line = true, append(left, err), err.Error()
+			}
+			if _, err := fmt.Fprintln(r.out, line); err != nil {
+				return err
+			}
 		}
 	}
 	return describeLeftSteps(left, 0)
+}
+
+// runBatch carries out steps, those of a group in order and those of different groups at the same time, and returns the error of each step.
+// failed are the groups of which an earlier step failed.
+func runBatch(ctx context.Context, steps []uninstall.Step, failed map[string]bool) []error {
+	groups := map[string][]int{}
+	for n, step := range steps {
+		groups[step.Group] = append(groups[step.Group], n)
+	}
+	out := make([]error, len(steps))
+	var parallel errgroup.Group
+	parallel.SetLimit(maxParallelGroups)
+	for group, numbers := range groups {
+		parallel.Go(func() error {
+			hasFailed := failed[group]
+			for _, n := range numbers {
+				if hasFailed {
+					out[n] = fmt.Errorf("skipped: %s, because an earlier step of %s failed", steps[n].Text, group)
+				} else {
+					out[n] = steps[n].Run(ctx)
+				}
+				hasFailed = hasFailed || out[n] != nil
+			}
+			return nil
+		})
+	}
+	_ = parallel.Wait() // out has the errors
+	return out
 }
 
 // describeLeftSteps returns an error that names the steps that failed or were skipped, or nil when no step is left.

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,41 @@ func TestReleaseContinues(t *testing.T) {
 	err = (&releaseFlags{confirmed: true, clock: clock.RealClock{}}).runRelease(t.Context(), &out, all.Clients)
 	if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) != listedBlockers+2 || !strings.HasPrefix(lines[len(lines)-1], "and 20 more") {
 		t.Errorf("the error has %d lines: %v", len(lines), err)
+	}
+}
+
+// TestReleaseInParallel holds that the release of one cluster does not wait for the release of another cluster, and that the add-on of a cluster
+// keeps its finalizer until the work of the cluster is released.
+func TestReleaseInParallel(t *testing.T) {
+	h := newReleasedHub(1, nil)
+	other := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: api.Serving.AddOnName(), ResourceVersion: "1"}}
+	other.Finalizers = []string{api.FoundationFinalizer}
+	if err := h.addOns.Tracker().Add(other); err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan struct{})
+	h.addOns.PrependReactor("patch", "managedclusteraddons", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetNamespace() == "c1" {
+			close(released)
+		}
+		return false, nil, nil
+	})
+	h.works.PrependReactor("update", "manifestworks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		select {
+		case <-released:
+		case <-time.After(10 * time.Second):
+			t.Error("cluster c1 waits for the work of cluster c0")
+		}
+		if held := h.listHeld(t); !slices.Contains(held, "c0") {
+			t.Error("the add-on of c0 is released before its work")
+		}
+		return false, nil, nil
+	})
+	if err := (&releaseFlags{confirmed: true, clock: clock.RealClock{}}).runRelease(t.Context(), &strings.Builder{}, h.Clients); err != nil {
+		t.Error(err)
+	}
+	if held := h.listHeld(t); len(held) > 0 {
+		t.Errorf("add-ons with a finalizer are %q", held)
 	}
 }
 

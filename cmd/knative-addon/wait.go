@@ -67,9 +67,9 @@ func newWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wait [CLUSTER|RESOURCE...]", Short: "Wait until Knative is ready on clusters, or removed from clusters",
 		Long: "Waits by watches for the installations that the arguments and flags select; without arguments and flags, for all. Ready means that condition " +
-			"Ready is True and that the cluster runs the latest revision. The command ends with exit code 0 when the goal is reached; 1 after --timeout, or when " +
-			"the hub refuses a request; and 2 when a reason lasts until a user changes the resource or the hub, such as InvalidSpec. The command prints its " +
-			"progress to standard error.",
+			"Ready is True and that the cluster runs the latest revision and the present AddOnDeploymentConfig. The command ends with exit code 0 when the " +
+			"goal is reached; 1 after --timeout, or when the hub refuses a request; and 2 when a reason lasts until a user changes the resource or the hub, " +
+			"such as InvalidSpec. The command prints its progress to standard error.",
 		Example: waitExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runWait(cmd, args)

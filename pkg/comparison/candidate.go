@@ -37,10 +37,10 @@ type candidate struct {
 }
 
 // listCandidates returns the installations that the file configures.
-func (f *File) listCandidates(all []installations.Installation, objects installations.Objects) []candidate {
+func (f *File) listCandidates(all []installations.Installation, x *index) []candidate {
 	var out []candidate
 	for _, i := range all {
-		c := candidate{installation: i, addOn: installations.FindAddOn(&i, objects)}
+		c := candidate{installation: i, addOn: x.findAddOn(&i)}
 		key := resourceKey{i.Component, types.NamespacedName{Namespace: i.Object.Namespace, Name: i.Object.Name}}
 		if c.addOn != nil {
 			key.name = installations.ConfigOf(c.addOn)
@@ -50,7 +50,7 @@ func (f *File) listCandidates(all []installations.Installation, objects installa
 		if _, changesDeployment := f.deployments[c.deployment]; !isInFile && !changesDeployment {
 			continue
 		}
-		c.live, c.wanted = findLive(key, objects), wanted
+		c.live, c.wanted = x.resources[key], wanted
 		if !isInFile {
 			c.wanted = c.live
 		}
@@ -70,21 +70,12 @@ func deploymentOf(addOn *addonv1beta1.ManagedClusterAddOn) types.NamespacedName 
 	return types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
 }
 
-func findLive(key resourceKey, objects installations.Objects) *unstructured.Unstructured {
-	for _, u := range objects.Resources[key.component] {
-		if client.ObjectKeyFromObject(u) == key.name {
-			return u
-		}
-	}
-	return nil
-}
-
 // listNew returns the resources of the file that the hub does not have and that refer to a ClusterProfile, as installations to come.
-func (f *File) listNew(objects installations.Objects) []candidate {
+func (f *File) listNew(x *index) []candidate {
 	var out []candidate
 	for key, u := range f.resources {
 		ref, refers := target.ReferenceOf(u)
-		if !refers || findLive(key, objects) != nil {
+		if !refers || x.resources[key] != nil {
 			continue
 		}
 		out = append(out, candidate{wanted: u, installation: installations.Installation{

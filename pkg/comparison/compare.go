@@ -60,10 +60,11 @@ func (c *Comparer) Compare(
 	if err := f.addChildren(objects); err != nil {
 		return nil, nil, err
 	}
-	all := f.listCandidates(installations.Compose(objects), objects)
-	unused = f.listUnused(all, objects)
-	all = append(all, f.listNew(objects)...)
-	if unknown := listUnknown(all, objects, filter); len(unknown) > 0 {
+	x, composed := newIndex(objects), installations.Compose(objects)
+	all := f.listCandidates(composed, x)
+	all = append(all, f.listNew(x)...)
+	unused = f.listUnused(all)
+	if unknown := listUnknown(all, composed, filter); len(unknown) > 0 {
 		return nil, nil, fmt.Errorf("cannot find installations for %q on %s: `knative-addon status` lists all installations", unknown, c.Hub.Name)
 	}
 	all = selectCandidates(all, filter)
@@ -71,13 +72,13 @@ func (c *Comparer) Compare(
 	if err != nil {
 		return nil, nil, err
 	}
-	groups, err = c.compareCandidates(ctx, all, facts, objects)
+	groups, err = c.compareCandidates(ctx, all, facts, x)
 	return mergeGroups(groups), unused, err
 }
 
 // compareCandidates returns the changes of installations, with a group for each batch.
-func (c *Comparer) compareCandidates(ctx context.Context, all []candidate, facts *facts, objects installations.Objects) ([]Group, error) {
-	batches, groups := c.renderAll(ctx, all, facts, objects)
+func (c *Comparer) compareCandidates(ctx context.Context, all []candidate, facts *facts, x *index) ([]Group, error) {
+	batches, groups := c.renderAll(ctx, all, facts, x)
 	compared := make([]Group, len(batches))
 	parallel, ctx := errgroup.WithContext(ctx)
 	parallel.SetLimit(maxParallel)
@@ -95,8 +96,7 @@ func (c *Comparer) compareCandidates(ctx context.Context, all []candidate, facts
 }
 
 // listUnknown returns the names of the filter that belong neither to an installation of the hub nor to a new installation of the file.
-func listUnknown(all []candidate, objects installations.Objects, filter *installations.Filter) []string {
-	known := installations.Compose(objects)
+func listUnknown(all []candidate, known []installations.Installation, filter *installations.Filter) []string {
 	for _, c := range all {
 		known = append(known, c.installation)
 	}
@@ -116,14 +116,11 @@ func selectCandidates(all []candidate, filter *installations.Filter) []candidate
 
 // listUnused names the objects of the file that configure no installation and start none, and the templates of KnativeFleets without a
 // child.
-func (f *File) listUnused(used []candidate, objects installations.Objects) []string {
+func (f *File) listUnused(used []candidate) []string {
 	isUsed := map[string]bool{}
 	for _, c := range used {
 		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), client.ObjectKeyFromObject(c.wanted))] = true
 		isUsed[fmt.Sprintf("%s %s", deploymentKind, c.deployment)] = true
-	}
-	for _, c := range f.listNew(objects) {
-		isUsed[fmt.Sprintf("%s %s", c.wanted.GetKind(), client.ObjectKeyFromObject(c.wanted))] = true
 	}
 	var out []string
 	add := func(kind string, name types.NamespacedName) {
@@ -150,7 +147,7 @@ type batch struct {
 }
 
 // renderAll renders each installation, and returns batches. Installations that cannot be rendered are groups with a problem.
-func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts, objects installations.Objects) ([]*batch, []Group) {
+func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts, x *index) ([]*batch, []Group) {
 	var batches []*batch
 	var failed []Group
 	known := map[string]*batch{}
@@ -160,7 +157,7 @@ func (c *Comparer) renderAll(ctx context.Context, all []candidate, facts *facts,
 			failed = append(failed, newProblem(&member.installation, err))
 			continue
 		}
-		key := strings.Join([]string{string(b.bundle.Component), string(member.installation.Mode), b.bundle.Digest, state, foundationState(&member, objects)}, "\n")
+		key := strings.Join([]string{string(b.bundle.Component), string(member.installation.Mode), b.bundle.Digest, state, x.foundationState(&member)}, "\n")
 		if b.before != nil {
 			key += "\n" + b.before.Digest
 		}
@@ -224,7 +221,7 @@ func (c *Comparer) renderOn(ctx context.Context, install *render.Install, mode a
 }
 
 // foundationState returns what the metadata of the foundation, and condition RenderingCurrent, say about the objects of a managed cluster.
-func foundationState(m *candidate, objects installations.Objects) string {
+func (x *index) foundationState(m *candidate) string {
 	if m.addOn == nil {
 		return ""
 	}
@@ -232,14 +229,13 @@ func foundationState(m *candidate, objects installations.Objects) string {
 	if c := apimeta.FindStatusCondition(m.addOn.Status.Conditions, api.RenderingCurrent); c != nil {
 		rendering = string(c.Status) + " " + c.Message
 	}
-	for _, work := range objects.Foundations {
-		if work.Namespace == m.addOn.Namespace && work.Name == manifestwork.FoundationName(m.installation.Component) {
-			return strings.Join([]string{
-				work.Annotations[api.DigestAnnotation], work.Annotations[api.FinishedJobsAnnotation], work.Annotations[api.UnblockedAnnotation], rendering,
-			}, "\n")
-		}
+	work := x.foundations[types.NamespacedName{Namespace: m.addOn.Namespace, Name: manifestwork.FoundationName(m.installation.Component)}]
+	if work == nil {
+		return rendering
 	}
-	return rendering
+	return strings.Join([]string{
+		work.Annotations[api.DigestAnnotation], work.Annotations[api.FinishedJobsAnnotation], work.Annotations[api.UnblockedAnnotation], rendering,
+	}, "\n")
 }
 
 // compareBatch compares the objects of the first cluster of the batch.

@@ -57,7 +57,7 @@ func (c *Comparer) CompareInstalled(
 	if len(unknown) > 0 {
 		return nil, nil, fmt.Errorf("cannot find installations for %q on %s: `knative-addon status` lists all installations", unknown, c.Hub.Name)
 	}
-	reader := installedReader{Comparer: c, objects: objects, recorded: map[types.NamespacedName]*unstructured.Unstructured{}}
+	reader := installedReader{Comparer: c, objects: newIndex(objects), recorded: map[types.NamespacedName]*unstructured.Unstructured{}}
 	var all []candidate
 	for _, i := range selected {
 		if reason := omissionOf(&i); reason != "" {
@@ -83,7 +83,7 @@ func (c *Comparer) CompareInstalled(
 		return nil, nil, err
 	}
 	groups = append(groups, problems...)
-	compared, err := c.compareCandidates(ctx, known, facts, objects)
+	compared, err := c.compareCandidates(ctx, known, facts, reader.objects)
 	return mergeGroups(append(groups, compared...)), omitted, err
 }
 
@@ -111,7 +111,7 @@ func addOmission(all []Omission, reason string, i *installations.Installation) [
 // installedReader reads the configurations that installations are to have.
 type installedReader struct {
 	*Comparer
-	objects installations.Objects
+	objects *index
 	// recorded are the resources of ControllerRevisions, by the name of the ControllerRevision; nil when the hub lacks the object.
 	recorded map[types.NamespacedName]*unstructured.Unstructured
 }
@@ -119,14 +119,14 @@ type installedReader struct {
 // readInstalled returns an installation with the configuration that the installation is to have. problem is the reason why a manager
 // would leave the cluster as the cluster is.
 func (r *installedReader) readInstalled(ctx context.Context, i installations.Installation) (m candidate, problem, err error) {
-	m = candidate{installation: i, addOn: installations.FindAddOn(&i, r.objects)}
+	m = candidate{installation: i, addOn: r.objects.findAddOn(&i)}
 	if m.addOn != nil {
 		m.deployment, m.isIncomplete = deploymentOf(m.addOn), isIncomplete(m.addOn)
 		m.wanted, problem, err = r.readDesired(ctx, &i, m.addOn)
 		m.live = m.wanted
 		return m, problem, err
 	}
-	m.wanted = findLive(resourceKey{i.Component, types.NamespacedName{Namespace: i.Object.Namespace, Name: i.Object.Name}}, r.objects)
+	m.wanted = r.objects.resources[resourceKey{i.Component, types.NamespacedName{Namespace: i.Object.Namespace, Name: i.Object.Name}}]
 	if m.wanted == nil || i.Mode != api.ModeDirect {
 		return m, errors.New("the installation has no ManagedClusterAddOn and no resource to compare"), nil
 	}
@@ -153,7 +153,7 @@ func (r *installedReader) readDesired(
 		return nil, fmt.Errorf("OCM's add-on manager has not assigned a %s that the hub gave to the add-on: see condition Configured", i.Component.Kind()), nil
 	}
 	name := types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
-	live := findLive(resourceKey{i.Component, name}, r.objects)
+	live := r.objects.resources[resourceKey{i.Component, name}]
 	if live == nil {
 		return nil, fmt.Errorf("%s %q, which configures the add-on, does not exist", i.Component.Kind(), name), nil
 	}

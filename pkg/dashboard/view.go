@@ -104,7 +104,7 @@ func stateOf(i *installations.Installation) state {
 		return paused
 	case i.Ready == metav1.ConditionFalse:
 		return failed
-	case i.Ready != metav1.ConditionTrue || i.NextRevision != "":
+	case i.Ready != metav1.ConditionTrue || !i.IsCurrent():
 		return progressing
 	default:
 		return ready
@@ -140,7 +140,7 @@ func newComponentView(component api.Component, all []installations.Installation,
 		if i.Ready == metav1.ConditionTrue {
 			out.Ready++
 		}
-		if i.NextRevision == "" {
+		if i.IsCurrent() {
 			out.Updated++
 		}
 	}

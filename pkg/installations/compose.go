@@ -30,6 +30,8 @@ type Objects struct {
 	AddOns    []*addonv1beta1.ManagedClusterAddOn
 	// Fleets are the KnativeFleets.
 	Fleets []*unstructured.Unstructured
+	// Deployments are the AddOnDeploymentConfigs.
+	Deployments []*unstructured.Unstructured
 	// Foundations are the metadata of the ManifestWorks with api.FoundationLabel: foundations and gates.
 	Foundations []*metav1.PartialObjectMetadata
 }
@@ -59,6 +61,8 @@ type composer struct {
 	// gates are the metadata of the gates of add-ons.
 	gates  map[addOnKey]*metav1.PartialObjectMetadata
 	fleets map[types.NamespacedName]*unstructured.Unstructured
+	// deployments are the hashes of the specs of AddOnDeploymentConfigs.
+	deployments map[types.NamespacedName]string
 	// installed are the resources whose add-on has an installation of its own in the result.
 	installed map[resourceKey]bool
 }
@@ -68,10 +72,15 @@ type composer struct {
 func Compose(objects Objects) []Installation {
 	c := composer{
 		resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, gates: map[addOnKey]*metav1.PartialObjectMetadata{},
-		fleets: map[types.NamespacedName]*unstructured.Unstructured{}, installed: map[resourceKey]bool{},
+		fleets: map[types.NamespacedName]*unstructured.Unstructured{}, deployments: map[types.NamespacedName]string{}, installed: map[resourceKey]bool{},
 	}
 	for _, fleet := range objects.Fleets {
 		c.fleets[client.ObjectKeyFromObject(fleet)] = fleet
+	}
+	for _, deployment := range objects.Deployments {
+		if hash, err := revision.Hash(deployment); err == nil {
+			c.deployments[client.ObjectKeyFromObject(deployment)] = hash
+		}
 	}
 	for component, list := range objects.Resources {
 		for _, config := range list {
@@ -146,7 +155,26 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 	} else {
 		out.setCondition(readAddOn(addOn, assigned == "" || assigned == completed))
 	}
+	if out.PendingChange == "" && out.NextRevision == "" && addOn.DeletionTimestamp == nil {
+		out.PendingChange = c.describePendingConfigs(addOn, out.Ready)
+	}
 	return out
+}
+
+// describePendingConfigs describes the change of an AddOnDeploymentConfig, or of the assigned configurations, that the cluster has not completed;
+// empty without a change, and while the condition of the installation describes the delivery of an assigned change.
+func (c *composer) describePendingConfigs(addOn *addonv1beta1.ManagedClusterAddOn, ready metav1.ConditionStatus) string {
+	pending := revision.FindPendingDeployment(addOn, func(name types.NamespacedName) string { return c.deployments[name] })
+	switch {
+	case pending != nil && !pending.IsAssigned:
+		return "OCM's rollout of the present spec of AddOnDeploymentConfig " + cleanText(pending.Name.String()) + " has not reached the cluster yet"
+	case revision.AwaitsTurn(addOn):
+		return "OCM's rollout of other configurations has not reached the cluster yet"
+	case pending != nil && ready == metav1.ConditionTrue:
+		return "the cluster does not run the present spec of AddOnDeploymentConfig " + cleanText(pending.Name.String()) + " yet"
+	default:
+		return ""
+	}
 }
 
 // isGateOpen reports whether the gate of an add-on does not contradict that the cluster has completed the spec. OCM keeps the spec that a

@@ -351,6 +351,7 @@ func TestSummary(t *testing.T) {
 		{nil, "no installation"},
 		{all[:1], "1 of 1 ready"},
 		{all[:2], "1 of 2 ready; worst: cluster2 knative-serving is NoProbeResult for 3h"},
+		{[]Installation{{Ready: "True", PendingChange: "a change"}}, "1 of 1 ready, 1 with a pending change"},
 		{all, "2 of 4 ready, 1 paused; worst: team/nowhere knative-serving is ClusterProfileNotFound for 3h"},
 	} {
 		if got := Summarize(tc.of).Text(now); got != tc.want {

@@ -138,6 +138,28 @@ func addOn(t testing.TB, cluster string, config *unstructured.Unstructured, comp
 	}
 }
 
+// deployment returns an AddOnDeploymentConfig.
+func deployment(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"proxyConfig": map[string]any{"httpProxy": "http://proxy"}}}}
+	u.SetNamespace("team")
+	u.SetName(name)
+	return u
+}
+
+// configureBy adds an AddOnDeploymentConfig to the configurations of an add-on. assigned is the hash of the spec that OCM wants for the cluster, and
+// completed the hash of the spec that the cluster has completed.
+func configureBy(a *addonv1beta1.ManagedClusterAddOn, config *unstructured.Unstructured, assigned, completed string) {
+	gvr := revision.DeploymentConfig{}.Resource()
+	resource := addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
+	referent := addonv1beta1.ConfigReferent{Namespace: config.GetNamespace(), Name: config.GetName()}
+	a.Spec.Configs = append(a.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: resource, ConfigReferent: referent})
+	a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
+		ConfigGroupResource: resource,
+		DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: assigned},
+		LastAppliedConfig:   &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: completed},
+	})
+}
+
 // foundation returns the metadata of the foundation of Serving 1.23.0 on a cluster.
 func foundation(cluster, running string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{

@@ -28,6 +28,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 const (
@@ -65,8 +66,9 @@ type Query struct {
 	// Namespace restricts the lists; empty means all namespaces.
 	Namespace  string
 	Components []api.Component
-	// WithoutFleets leaves out the KnativeFleets, whose list needs a permission of its own.
-	WithoutFleets bool
+	// InstalledOnly leaves out the KnativeFleets and AddOnDeploymentConfigs, which tell pending changes alone, and whose lists need permissions of
+	// their own.
+	InstalledOnly bool
 }
 
 // source is one list of the hub.
@@ -101,8 +103,11 @@ func (q *Query) sources() []source {
 			options: metav1.ListOptions{FieldSelector: "metadata.name=" + component.AddOnName()},
 		})
 	}
-	if !q.WithoutFleets {
+	if !q.InstalledOnly {
 		out = append(out, source{resource: fleetv1alpha1.Resource(), namespace: q.Namespace, isOptional: true})
+	}
+	if !q.InstalledOnly && q.Namespace == "" { // the AddOnDeploymentConfigs of an add-on are in the namespaces of administrators
+		out = append(out, source{resource: revision.DeploymentConfig{}.Resource(), isOptional: true})
 	}
 	return append(out, source{
 		resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
@@ -219,11 +224,14 @@ func (o *Objects) add(s *source, object runtime.Object) {
 	case *metav1.PartialObjectMetadata:
 		o.Foundations = append(o.Foundations, object)
 	case *unstructured.Unstructured:
-		if s.resource == fleetv1alpha1.Resource() {
+		switch s.resource {
+		case fleetv1alpha1.Resource():
 			o.Fleets = append(o.Fleets, object)
 			return
-		}
-		if s.resource == s.component.Resource() {
+		case revision.DeploymentConfig{}.Resource():
+			o.Deployments = append(o.Deployments, object)
+			return
+		case s.component.Resource():
 			o.Resources[s.component] = append(o.Resources[s.component], object)
 			return
 		}

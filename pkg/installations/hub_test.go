@@ -119,9 +119,9 @@ func TestListCost(t *testing.T) {
 	if all[0].Version != "1.23.0" {
 		t.Errorf("the first installation lacks the version of its ManifestWork: %+v", all[0])
 	}
-	// 501 resources are 2 pages, and every other list, of which the list of KnativeFleets is empty, is 1 page.
-	if len(server.requests) != 7 {
-		t.Errorf("the list needed %d requests, want 7:\n%s", len(server.requests), strings.Join(server.requests, "\n"))
+	// 501 resources are 2 pages, and every other list, of which two are empty, is 1 page.
+	if len(server.requests) != 8 {
+		t.Errorf("the list needed %d requests, want 8:\n%s", len(server.requests), strings.Join(server.requests, "\n"))
 	}
 	for _, request := range server.requests {
 		if !strings.Contains(request, "limit=500") || strings.Contains(request, "c-0") {
@@ -191,7 +191,7 @@ func TestUnansweredList(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, failed := hub.List(t.Context(), Query{Components: api.Components()})
-	if len(failed) != 6 || !IsUnanswered(failed[0]) || !strings.Contains(failed[0].Error(), server.URL) || !strings.Contains(failed[0].Error(), "--context") {
+	if len(failed) != 7 || !IsUnanswered(failed[0]) || !strings.Contains(failed[0].Error(), server.URL) || !strings.Contains(failed[0].Error(), "--context") {
 		t.Errorf("errors are %v", failed)
 	}
 	if IsUnanswered(runtime.NewNotRegisteredErrForKind("", schema.GroupVersionKind{})) != true || IsUnanswered(nil) {

@@ -32,7 +32,8 @@ type Installation struct {
 	// is to have.
 	Revision     string `json:"revision,omitempty"`
 	NextRevision string `json:"nextRevision,omitempty"`
-	// PendingChange describes a change of the resource that the manager has not made yet: the revision of a KnativeFleet, or a rollback.
+	// PendingChange describes a change that has not reached the cluster yet: the revision of a KnativeFleet, a rollback, or a change of an
+	// AddOnDeploymentConfig.
 	PendingChange string `json:"pendingChange,omitempty"`
 	// isChangeRefused reports that the manager does not make the pending change unless a user acts.
 	isChangeRefused bool
@@ -51,6 +52,9 @@ type Installation struct {
 	// ClusterProfile is namespace/name of the reference of the resource.
 	ClusterProfile string `json:"clusterProfile,omitempty"`
 }
+
+// IsCurrent reports whether no other revision, and no pending change, is to come.
+func (i *Installation) IsCurrent() bool { return i.NextRevision == "" && i.PendingChange == "" }
 
 // Object names an object of the hub.
 type Object struct {

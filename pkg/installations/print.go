@@ -24,7 +24,7 @@ func WriteTable(out io.Writer, all []Installation, wide bool, now time.Time) err
 	for _, i := range all {
 		cells := append(i.listCells(), i.describeAge(now), describePause(i.Paused))
 		if wide {
-			cells = append(cells, i.Object.Namespace+"/"+i.Object.Name, cmp.Or(i.Message, "-"))
+			cells = append(cells, i.Object.Namespace+"/"+i.Object.Name, cmp.Or(i.Message, i.PendingChange, "-"))
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}

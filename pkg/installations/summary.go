@@ -18,6 +18,8 @@ type Summary struct {
 	Total  int `json:"total"`
 	Ready  int `json:"ready"`
 	Paused int `json:"paused"`
+	// Pending counts the installations with a pending change.
+	Pending int `json:"pending,omitempty"`
 	// Worst is the installation that is False, or else Unknown, for the longest time; nil when every installation is ready.
 	Worst *Installation `json:"worst,omitempty"`
 }
@@ -29,6 +31,9 @@ func Summarize(all []Installation) Summary {
 	for _, i := range all {
 		if i.Paused {
 			out.Paused++
+		}
+		if i.PendingChange != "" {
+			out.Pending++
 		}
 		if i.Ready == metav1.ConditionTrue {
 			out.Ready++
@@ -76,6 +81,9 @@ func (s Summary) Text(now time.Time) string {
 	out := []string{fmt.Sprintf("%d of %d ready", s.Ready, s.Total)}
 	if s.Paused > 0 {
 		out = append(out, fmt.Sprintf("%d paused", s.Paused))
+	}
+	if s.Pending > 0 {
+		out = append(out, fmt.Sprintf("%d with a pending change", s.Pending))
 	}
 	text := strings.Join(out, ", ")
 	if w := s.Worst; w != nil {

@@ -55,7 +55,7 @@ func Assess(all []Installation, f *Filter, goal Goal) Progress {
 	for _, i := range selected {
 		text := fmt.Sprintf("%s %s (%s)", i.Cluster, i.Component, i.describeOwner())
 		switch {
-		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.NextRevision == "" && i.PendingChange == "":
+		case goal == GoalReady && i.Ready == metav1.ConditionTrue && i.IsCurrent():
 			out.Reached = append(out.Reached, text)
 		case isFinal(&i, goal):
 			out.Failed = append(out.Failed, text+": "+i.describeProblem())

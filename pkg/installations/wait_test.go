@@ -29,6 +29,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 func TestAssess(t *testing.T) {
@@ -59,6 +60,22 @@ func TestAssess(t *testing.T) {
 	awaitsRollback := "annotation " + api.RollbackAnnotation + awaits
 	rolledBack := servings(serving("default", rollback))
 	rolledBack.AddOns = append(rolledBack.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
+	proxy := deployment("proxy")
+	configured := func(assigned, completed string, conditions ...string) Objects {
+		o := servings(fleet)
+		a := addOn(t, "cluster1", fleet, hashOf(t, fleet), append([]string{resolved, delivered}, conditions...)...)
+		configureBy(a, proxy, assigned, completed)
+		o.AddOns, o.Deployments = append(o.AddOns, a), append(o.Deployments, proxy)
+		return o
+	}
+	unlisted := func(o Objects) Objects {
+		o.Deployments = nil
+		return o
+	}
+	const onCluster1, former = "cluster1 knative-serving (ManagedClusterAddOn cluster1/knative-serving)", "0123456789"
+	const notConfigured, configuredTrue = "Configured False ConfigurationsNotConfigured", "Configured True ConfigurationsConfigured"
+	live := hashOf(t, proxy)
+	notReached := onCluster1 + ": OCM's rollout of the present spec of AddOnDeploymentConfig team/proxy has not reached the cluster yet"
 	for name, tc := range map[string]struct {
 		objects Objects
 		names   []string
@@ -93,6 +110,16 @@ func TestAssess(t *testing.T) {
 		"not being removed":                      {edge(withConditions(ready, applied)), nil, GoalRemoved, Progress{Waiting: []string{object + ": the object is not being deleted"}}},
 		"a replaced cluster":                     {edge(deleted, withConditions("Ready False ClusterReplaced another UID")), nil, GoalRemoved, Progress{Failed: []string{object + ": ClusterReplaced: another UID"}}},
 		"paused, and not ready":                  {edge(paused, withConditions("Ready Unknown Delivering paused by")), nil, GoalReady, Progress{Waiting: []string{object + ": Delivering: paused by; paused"}}},
+
+		"an AddOnDeploymentConfig has rolled out":        {configured(live, live, available, configuredTrue), nil, GoalReady, Progress{Reached: []string{onCluster1}}},
+		"an edit of an AddOnDeploymentConfig just now":   {configured(former, former, available, configuredTrue), nil, GoalReady, Progress{Waiting: []string{notReached}}},
+		"a later wave of an AddOnDeploymentConfig":       {configured(former, former, available, notConfigured), nil, GoalReady, Progress{Waiting: []string{notReached}}},
+		"a later wave, without the list":                 {unlisted(configured(former, former, available, notConfigured)), nil, GoalReady, Progress{Waiting: []string{onCluster1 + ": OCM's rollout of other configurations has not reached the cluster yet"}}},
+		"the wave of an AddOnDeploymentConfig":           {configured(live, former, available, configuredTrue), nil, GoalReady, Progress{Waiting: []string{onCluster1 + ": the cluster does not run the present spec of AddOnDeploymentConfig team/proxy yet"}}},
+		"the wave, without the list":                     {unlisted(configured(live, former, available)), nil, GoalReady, Progress{Waiting: []string{onCluster1 + ": the cluster does not run the present spec of AddOnDeploymentConfig team/proxy yet"}}},
+		"a refused AddOnDeploymentConfig in its wave":    {configured(live, former, "Available False InvalidSpec no such field"), nil, GoalReady, Progress{Failed: []string{onCluster1 + ": InvalidSpec: no such field"}}},
+		"a corrected AddOnDeploymentConfig":              {configured(former, "", "Available False InvalidSpec no such field"), nil, GoalReady, Progress{Waiting: []string{onCluster1 + ": InvalidSpec: no such field; " + strings.TrimPrefix(notReached, onCluster1+": ")}}},
+		"an AddOnDeploymentConfig that OCM has not read": {unlisted(configured("", "", available)), nil, GoalReady, Progress{Reached: []string{onCluster1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Assess(Compose(tc.objects), &Filter{Names: tc.names}, tc.goal)
@@ -141,7 +168,7 @@ func recordingHub(t *testing.T, objects ...runtime.Object) (*Hub, func() []clien
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}:    "ManagedClusterAddOnList",
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "clustermanagementaddons"}: "ClusterManagementAddOnList",
 	}
-	kinds[fleetv1alpha1.Resource()] = "KnativeFleetList"
+	kinds[fleetv1alpha1.Resource()], kinds[revision.DeploymentConfig{}.Resource()] = "KnativeFleetList", "AddOnDeploymentConfigList"
 	for _, component := range api.Components() {
 		kinds[component.Resource()] = component.Kind() + "List"
 	}

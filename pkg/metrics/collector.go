@@ -22,6 +22,8 @@ type Sources struct {
 	Configs map[api.Component]cache.Indexer
 	// AddOns and Foundations are the caches of ManagedClusterAddOns, and of ManifestWorks with api.FoundationLabel.
 	AddOns, Foundations cache.Indexer
+	// Deployments is the cache of AddOnDeploymentConfigs.
+	Deployments cache.Indexer
 	// Versions knows the bundled versions of Knative.
 	Versions Versions
 	// CountConnections counts the connections to clusters without a work agent by the state of their circuit breakers.
@@ -69,7 +71,7 @@ func newCollector(sources Sources) *Collector {
 	c.running = describe("running_version_clusters",
 		"Clusters by the version of Knative that last ran completely on the cluster.", "component", "mode", "version")
 	c.outdated = describe("outdated_clusters",
-		"Clusters that do not run the present spec of their configuration yet, by state.", "component", "mode", "state")
+		"Clusters that do not run the present specs of their configurations yet, by state.", "component", "mode", "state")
 	c.started = describe("rollout_start_time_seconds",
 		"Unix time since when the oldest configuration with outdated clusters is not Ready; absent without such a configuration.", "component", "mode")
 	c.paused = describe("paused_clusters", "Clusters that an annotation keeps unchanged.", "component", "mode")

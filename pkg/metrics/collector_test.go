@@ -14,8 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // gather returns the series of a fleet that are not 0, without the prefix that all names have.
@@ -173,6 +177,47 @@ func TestCollectorFollowsEdits(t *testing.T) {
 	f.addAddOn(t, "one", config, hash(t, f.addResource(t, resource{name: "default", version: "1.23", generation: 2})), available, resolved)
 	if got := only(gather(t, m), "outdated_clusters"); len(got) != 0 {
 		t.Errorf("after the rollout: %v", got)
+	}
+}
+
+// TestRolloutOfDeployment holds that a cluster is outdated until the cluster runs the present spec of its AddOnDeploymentConfig, and while OCM has
+// other configurations for a later wave.
+func TestRolloutOfDeployment(t *testing.T) {
+	gvr := revision.DeploymentConfig{}.Resource()
+	kind := addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
+	referent := addonv1beta1.ConfigReferent{Namespace: "fleet", Name: "proxy"}
+	proxy := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"agentInstallNamespace": "a"}}}
+	proxy.SetNamespace(referent.Namespace)
+	proxy.SetName(referent.Name)
+	for name, tc := range map[string]struct {
+		assigned, completed, conditions string
+		outdated                        int
+	}{
+		"a spec that has rolled out":   {hash(t, proxy), hash(t, proxy), "Configured True ConfigurationsConfigured", 0},
+		"an edit just now":             {"former", "former", "Configured True ConfigurationsConfigured", 1},
+		"an edit in its wave":          {hash(t, proxy), "former", "Configured True ConfigurationsConfigured", 1},
+		"before OCM has a hash":        {"", "", "Configured True ConfigurationsConfigured", 1},
+		"another configuration":        {hash(t, proxy), hash(t, proxy), "Configured False ConfigurationsNotConfigured", 1},
+		"another reason of Configured": {hash(t, proxy), hash(t, proxy), "Configured False Other", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet()
+			if err := f.Deployments.Add(proxy); err != nil {
+				t.Fatal(err)
+			}
+			config := f.addResource(t, resource{name: "default", version: "1.23"})
+			a := f.addAddOn(t, "one", config, hash(t, config), available, resolved, tc.conditions)
+			a.Spec.Configs = append(a.Spec.Configs, addonv1beta1.AddOnConfig{ConfigGroupResource: kind, ConfigReferent: referent})
+			a.Status.ConfigReferences = append(a.Status.ConfigReferences, addonv1beta1.ConfigReference{
+				ConfigGroupResource: kind,
+				DesiredConfig:       &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: tc.assigned},
+				LastAppliedConfig:   &addonv1beta1.ConfigSpecHash{ConfigReferent: referent, SpecHash: tc.completed},
+			})
+			got := only(gather(t, New(f.Sources)), "outdated_clusters")
+			if got["outdated_clusters component=knative-serving mode=ManifestWork state=Delivering"] != float64(tc.outdated) {
+				t.Errorf("outdated clusters are %v, want %d", got, tc.outdated)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -104,11 +105,24 @@ func (c *Collector) readAddOn(s *snapshot, component api.Component, addOn *addon
 	if paused {
 		s.paused[k]++
 	}
-	if config == nil || addOn.DeletionTimestamp != nil || revision.Completed(addOn, c.hashOf(s, config)) {
+	if config == nil || addOn.DeletionTimestamp != nil || c.runsPresentSpecs(s, addOn, config) {
 		return
 	}
 	resolved := apimeta.IsStatusConditionTrue(addOn.Status.Conditions, api.TargetClusterResolved)
 	s.countOutdated(outdatedKey{k, stateOf(paused, resolved)}, notReadySince(config))
+}
+
+// runsPresentSpecs reports whether the cluster of an add-on runs the present spec of the resource that configures the add-on, and of the
+// AddOnDeploymentConfig, and whether OCM has no other configurations for the cluster.
+func (c *Collector) runsPresentSpecs(s *snapshot, addOn *addonv1beta1.ManagedClusterAddOn, config *unstructured.Unstructured) bool {
+	pending := revision.FindPendingDeployment(addOn, func(name types.NamespacedName) string {
+		o, _, err := c.sources.Deployments.GetByKey(name.String())
+		if deployment, ok := o.(*unstructured.Unstructured); err == nil && ok {
+			return c.hashOf(s, deployment)
+		}
+		return ""
+	})
+	return revision.Completed(addOn, api.Component(addOn.Name), c.hashOf(s, config)) && pending == nil && !revision.AwaitsTurn(addOn)
 }
 
 // readFoundation counts the versions on a cluster with a work agent. Works with the label and without a version hold a rollout, or

@@ -146,7 +146,11 @@ func TestAwaits(t *testing.T) {
 		"a Placement that selects others":             {defines(placedBy("there", "mine")), claims(), "mine", false},
 		"the next configuration of the Placement":     {defines(placedBy("here", "next")), recorded(claims("before"), "before"), "next", true},
 		"the configuration before":                    {defines(placedBy("here", "next")), recorded(claims("before"), "before"), "before", false},
-		"two Placements with different ones":          {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims(), "mine", false},
+		"a Placement that a later one overrides":      {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims(), "mine", false},
+		"the last Placement":                          {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims(), "yours", true},
+		"before a Placement that selects others":      {defines(placedBy("here", "mine"), placedBy("there", "yours")), claims(), "mine", true},
+		"the default of the last Placement":           {defines(placedBy("here", "mine"), placedBy("again", "")), claims(), "default", true},
+		"overridden by a Placement without configs":   {defines(placedBy("here", "mine"), placedBy("again", "")), claims(), "mine", false},
 		"spec, not assigned":                          {defines(), withSpec(claims(), "own"), "own", true},
 		"the default, where spec has another":         {defines(), withSpec(claims(), "own"), "default", false},
 		"a forged status names another configuration": {defines(), claims("private"), "default", true},
@@ -187,6 +191,11 @@ func TestGrants(t *testing.T) {
 		"the Placement that selects the cluster":     {defines(placedBy("here", "mine"), placedBy("there", "private")), claims("mine"), []string{"mine"}},
 		"a Placement that selects others":            {defines(placedBy("here", "mine"), placedBy("there", "private")), claims("private"), nil},
 		"the Placement counts before the default":    {defines(placedBy("here", "mine")), claims("default"), nil},
+		"the last Placement":                         {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims("yours"), []string{"yours"}},
+		"a Placement that a later one overrides":     {defines(placedBy("here", "mine"), placedBy("again", "yours")), claims("mine"), nil},
+		"what an overridden Placement gave before":   {defines(placedBy("here", "mine"), placedBy("again", "yours")), recorded(claims("mine"), "mine"), []string{"mine"}},
+		"the default of the last Placement":          {defines(placedBy("here", "mine"), placedBy("again", "")), claims("default"), []string{"default"}},
+		"after the last Placement lost the cluster":  {defines(placedBy("here", "mine"), placedBy("there", "yours")), recorded(claims("mine"), "yours"), []string{"mine"}},
 		"a Placement without configurations":         {defines(placedBy("here", "")), claims("default"), []string{"default"}},
 		"what all clusters of the Placement had":     {moving, claims("before"), []string{"before"}},
 		"what the hub gave before":                   {defines(placedBy("here", "next")), recorded(claims("mine"), "mine"), []string{"mine"}},
@@ -195,7 +204,7 @@ func TestGrants(t *testing.T) {
 		"a forged one beside":                        {defines(), recorded(claims("private", "default"), "default"), []string{"default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := granter(t, tc.definition, decidedFor("here", "cluster1"), decidedFor("there", "cluster2")).Grants(tc.addOn)
+			got, err := granter(t, tc.definition, decidedFor("here", "cluster1"), decidedFor("there", "cluster2"), decidedFor("again", "cluster1")).Grants(tc.addOn)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -86,20 +86,14 @@ func (g *Granter) Awaits(addOn *addonv1beta1.ManagedClusterAddOn, name types.Nam
 func (g *Granter) givenByDefinition(
 	definition *addonv1beta1.ClusterManagementAddOn, cluster string, resource addonv1beta1.ConfigGroupResource,
 ) (sets.Set[string], error) {
-	out := sets.New[string]()
-	if definition.Spec.InstallStrategy.Type == addonv1beta1.AddonInstallStrategyPlacements {
-		for _, p := range definition.Spec.InstallStrategy.Placements {
-			selected, err := g.selectsCluster(p.PlacementRef, cluster)
-			if err != nil {
-				return nil, err
-			}
-			if selected {
-				out = out.Union(grantsAmong(p.Configs, resource))
-			}
-		}
+	placement, err := g.lastPlacement(definition, cluster)
+	if err != nil {
+		return nil, err
 	}
-	if out.Len() > 0 {
-		return out, nil
+	if placement != nil {
+		if placed := grantsAmong(placement.Configs, resource); placed.Len() > 0 {
+			return placed, nil
+		}
 	}
 	return grantsAmong(definition.Spec.DefaultConfigs, resource), nil
 }
@@ -124,7 +118,7 @@ func ignoreMissingDefinition(addOn *addonv1beta1.ManagedClusterAddOn, err error)
 }
 
 // givenConfigs returns the configurations of a kind that the hub gives to the add-on now, with OCM's precedence: spec.configs, then the
-// Placements that select the cluster, then the defaults.
+// last Placement that selects the cluster, then the defaults.
 func (g *Granter) givenConfigs(addOn *addonv1beta1.ManagedClusterAddOn, resource addonv1beta1.ConfigGroupResource) (sets.Set[string], error) {
 	if own := grantsAmong(addOn.Spec.Configs, resource); own.Len() > 0 {
 		return own, nil
@@ -140,32 +134,40 @@ func (g *Granter) givenConfigs(addOn *addonv1beta1.ManagedClusterAddOn, resource
 	return grantsAmong(definition.Spec.DefaultConfigs, resource), nil
 }
 
-// placedConfigs returns the configurations of a kind that Placements which select the cluster give to the add-on. The list includes
-// configurations that all clusters of such a Placement completed before: a rollout from one configuration to another may be in
-// progress.
+// placedConfigs returns the configurations of a kind that the last Placement which selects the cluster gives to the add-on. The list includes
+// configurations that all clusters of the Placement completed before: a rollout from one configuration to another may be in progress.
 func (g *Granter) placedConfigs(
 	definition *addonv1beta1.ClusterManagementAddOn, cluster string, resource addonv1beta1.ConfigGroupResource,
 ) (sets.Set[string], error) {
-	out := sets.New[string]()
-	if definition.Spec.InstallStrategy.Type != addonv1beta1.AddonInstallStrategyPlacements {
-		return out, nil
+	placement, err := g.lastPlacement(definition, cluster)
+	if err != nil || placement == nil {
+		return nil, err
 	}
-	for _, p := range definition.Spec.InstallStrategy.Placements {
+	out := grantsAmong(placement.Configs, resource)
+	for _, progress := range definition.Status.InstallProgressions {
+		if progress.PlacementRef == placement.PlacementRef {
+			out = out.Union(completedBefore(progress.ConfigReferences, resource))
+		}
+	}
+	return out, nil
+}
+
+// lastPlacement returns the last Placement of the ClusterManagementAddOn that selects the cluster; nil without such a Placement. In OCM, a
+// later Placement takes the cluster from an earlier Placement, with all configurations.
+func (g *Granter) lastPlacement(definition *addonv1beta1.ClusterManagementAddOn, cluster string) (*addonv1beta1.PlacementStrategy, error) {
+	if definition.Spec.InstallStrategy.Type != addonv1beta1.AddonInstallStrategyPlacements {
+		return nil, nil
+	}
+	for _, p := range slices.Backward(definition.Spec.InstallStrategy.Placements) {
 		selected, err := g.selectsCluster(p.PlacementRef, cluster)
 		if err != nil {
 			return nil, err
 		}
-		if !selected {
-			continue
-		}
-		out = out.Union(grantsAmong(p.Configs, resource))
-		for _, progress := range definition.Status.InstallProgressions {
-			if progress.PlacementRef == p.PlacementRef {
-				out = out.Union(completedBefore(progress.ConfigReferences, resource))
-			}
+		if selected {
+			return &p, nil
 		}
 	}
-	return out, nil
+	return nil, nil
 }
 
 // selectsCluster reports whether decisions of the Placement name the cluster.

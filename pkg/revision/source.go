@@ -5,7 +5,6 @@ package revision
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,14 +67,6 @@ func ConfigOf(addon *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedNam
 func Desired(addon *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ConfigSpecHash {
 	desired, _ := DesiredOf(addon, groupResource(api.Component(addon.Name)))
 	return desired
-}
-
-// Completed reports whether OCM has seen the cluster of the add-on run the spec of the desired configuration with the hash.
-func Completed(addon *addonv1beta1.ManagedClusterAddOn, specHash string) bool {
-	resource := groupResource(api.Component(addon.Name))
-	return slices.ContainsFunc(addon.Status.ConfigReferences, func(ref addonv1beta1.ConfigReference) bool {
-		return ref.ConfigGroupResource == resource && ref.LastAppliedConfig != nil && ref.LastAppliedConfig.SpecHash == specHash
-	})
 }
 
 func groupResource(kind Kind) addonv1beta1.ConfigGroupResource {

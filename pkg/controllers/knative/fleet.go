@@ -180,7 +180,7 @@ func (f *FleetStatus) versionOf(addOn *addonv1beta1.ManagedClusterAddOn) string 
 // cluster runs the spec again. The gate of an add-on that is being deleted no longer changes.
 func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) bool {
 	config, ok := revision.ConfigOf(addOn)
-	if !ok || config != spec.config || !revision.Completed(addOn, spec.hash) {
+	if !ok || config != spec.config || !revision.Completed(addOn, f.Component, spec.hash) {
 		return false
 	}
 	gate, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component))

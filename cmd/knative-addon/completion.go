@@ -106,6 +106,11 @@ func (c *requestCommand) listObjects(ctx context.Context, kind string) []string 
 			out = append(out, kind+"/"+addOn.Name)
 		}
 	}
+	for _, fleet := range objects.Fleets {
+		if kind == strings.ToLower(installations.FleetKind) {
+			out = append(out, kind+"/"+fleet.GetName())
+		}
+	}
 	for component, resources := range objects.Resources {
 		for _, u := range resources {
 			if kind == strings.ToLower(component.Kind()) {

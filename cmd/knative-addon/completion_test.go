@@ -21,6 +21,8 @@ func newCompletionHub(t *testing.T) string {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/managedclusteraddons") && strings.Contains(r.URL.RawQuery, "knative-serving"):
 			items = `{"apiVersion": "addon.open-cluster-management.io/v1beta1", "kind": "ManagedClusterAddOn", "metadata": {"name": "knative-serving", "namespace": "cluster1"}}`
+		case strings.HasSuffix(r.URL.Path, "/knativefleets"):
+			items = `{"apiVersion": "knative.open-cluster-management.io/v1alpha1", "kind": "KnativeFleet", "metadata": {"name": "web", "namespace": "team"}}`
 		case strings.HasSuffix(r.URL.Path, "/knativeeventings"):
 			items = `{"apiVersion": "operator.knative.dev/v1beta1", "kind": "KnativeEventing", "metadata": {"name": "bus", "namespace": "team"},
 				"spec": {"clusterProfileRef": {"namespace": "team", "name": "edge"}}}`
@@ -50,9 +52,10 @@ func TestCompletion(t *testing.T) {
 		"status --namespace ":                 {"cluster1", "team"},
 		"status --component ":                 {"eventing", "serving"},
 		"status --output ":                    {"json", "wide", "yaml"},
-		"pause k":                             {"knativeeventing/", "knativeserving/"},
+		"pause k":                             {"knativeeventing/", "knativefleet/", "knativeserving/"},
 		"pause knativeeventing/":              {"knativeeventing/bus"},
 		"pause managedclusteraddon/":          {"managedclusteraddon/knative-serving"},
+		"resume knativefleet/":                {"knativefleet/web"},
 		"removal confirm clustermanagement":   {"clustermanagementaddon/"},
 		"removal cancel managedclusteraddon/": {"managedclusteraddon/knative-serving"},
 		"explain RemoteClusterS":              {"RemoteClusterStale"},

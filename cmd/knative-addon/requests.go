@@ -12,9 +12,9 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/installations"
 )
 
-// resourceKinds returns the kinds of the resources, and then more kinds.
+// resourceKinds returns the kinds of the resources and of KnativeFleets, and then more kinds.
 func resourceKinds(more ...string) []string {
-	return append([]string{api.Serving.Kind(), api.Eventing.Kind()}, more...)
+	return append([]string{api.Serving.Kind(), api.Eventing.Kind(), installations.FleetKind}, more...)
 }
 
 // requestCommand holds the flags of a command that annotates an object.
@@ -77,6 +77,9 @@ func newPauseCommand() *cobra.Command {
 		Example: `  # Pause every cluster of a configuration:
   knative-addon pause knativeserving/default --namespace knative-addon
 
+  # Pause every cluster of a KnativeFleet:
+  knative-addon pause knativefleet/web --namespace team
+
   # Pause one managed cluster:
   knative-addon pause managedclusteraddon/knative-serving --namespace cluster1`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
@@ -87,8 +90,9 @@ func newResumeCommand() *cobra.Command {
 	c := requestCommand{request: installations.Request{Annotation: api.PausedAnnotation}, kinds: resourceKinds(installations.AddOnKind)}
 	return c.add(&cobra.Command{
 		Use: "resume KIND/NAME --namespace NAMESPACE", Args: cobra.ExactArgs(1),
-		Short:   "End the pause of one cluster, or of every cluster of a resource",
-		Long:    "Removes annotation " + api.PausedAnnotation + " of one object. A cluster stays paused as long as its resource or its ManagedClusterAddOn has the annotation.",
+		Short: "End the pause of one cluster, or of every cluster of a resource",
+		Long: "Removes annotation " + api.PausedAnnotation + " of one object. A cluster stays paused as long as its resource or its ManagedClusterAddOn has the annotation. " +
+			"The pause of a KnativeFleet ends for the resources that the KnativeFleet has paused.",
 		Example: "  knative-addon resume managedclusteraddon/knative-serving --namespace cluster1",
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	})
@@ -99,8 +103,8 @@ func newRollbackCommand() *cobra.Command {
 	cmd := c.add(&cobra.Command{
 		Use: "rollback KIND/NAME --namespace NAMESPACE --to REVISION", Args: cobra.ExactArgs(1),
 		Short: "Return a resource to an earlier revision of its spec",
-		Long: "Sets annotation " + api.RollbackAnnotation + ". The manager writes the spec of the revision into the resource, and removes the annotation. Event " +
-			"RolledBack or RollbackRefused of the resource reports the result.",
+		Long: "Sets annotation " + api.RollbackAnnotation + ". The manager writes the spec of the revision into the resource, or the templates of the revision into the " +
+			"KnativeFleet, and removes the annotation. Event RolledBack or RollbackRefused of the object reports the result.",
 		Example: `  # Return to the newest revision that a cluster has completed:
   knative-addon rollback knativeserving/default --namespace knative-addon --to last-known-good
 
@@ -120,7 +124,8 @@ func newRollbackCommand() *cobra.Command {
 func newRemovalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "removal", Short: "Confirm or cancel removals that wait for a decision",
-		Long: "Answers removals with reason MassRemoval, PlacementUndecided or AwaitingReplacement: see docs/troubleshooting.md, A removal waits.",
+		Long: "Answers removals with reason MassRemoval, PlacementUndecided or AwaitingReplacement, and of a KnativeFleet also SelectionEmpty: see " +
+			"docs/troubleshooting.md, A removal waits.",
 	}
 	for _, answer := range []struct{ verb, value, short string }{
 		{"confirm", api.RemovalConfirm, "Let held removals continue: Knative is removed from the clusters"},
@@ -128,12 +133,13 @@ func newRemovalCommand() *cobra.Command {
 	} {
 		c := requestCommand{
 			request: installations.Request{Annotation: api.RemovalAnnotation, Value: answer.value, NeedsDeletion: true},
-			kinds:   []string{installations.AddOnKind, installations.DefinitionKind},
+			kinds:   []string{installations.AddOnKind, installations.DefinitionKind, installations.FleetKind},
 		}
 		cmd.AddCommand(c.add(&cobra.Command{
 			Use: answer.verb + " KIND/NAME", Args: cobra.ExactArgs(1), Short: answer.short,
 			Long: "Sets annotation " + api.RemovalAnnotation + ": " + answer.value + " on one ManagedClusterAddOn, or on the ClusterManagementAddOn for all removals " +
-				"that have reason MassRemoval. The command refuses an object without a removal that waits, because the annotation would count later.",
+				"that have reason MassRemoval. A KnativeFleet knows the confirmation of all its removals that wait, and no cancellation: select the clusters again instead. " +
+				"The command refuses an object without a removal that waits, because the annotation would count later.",
 			Example: "  knative-addon removal " + answer.verb + " managedclusteraddon/knative-serving --namespace cluster1\n" +
 				"  knative-addon removal " + answer.verb + " clustermanagementaddon/knative-serving",
 			RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },

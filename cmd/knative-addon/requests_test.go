@@ -18,9 +18,19 @@ func TestRequestErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a pause of a cluster":           {newPauseCommand(), []string{"cluster1"}, "KIND/NAME"},
-		"a pause of a definition":        {newPauseCommand(), []string{"clustermanagementaddon/knative-serving"}, "managedclusteraddon"},
-		"a pause without a namespace":    {newPauseCommand(), []string{"knativeserving/default"}, "--namespace"},
+		"a pause of a cluster":                   {newPauseCommand(), []string{"cluster1"}, "KIND/NAME"},
+		"a pause of a definition":                {newPauseCommand(), []string{"clustermanagementaddon/knative-serving"}, "managedclusteraddon"},
+		"a pause without a namespace":            {newPauseCommand(), []string{"knativeserving/default"}, "--namespace"},
+		"a pause of a fleet without a namespace": {newPauseCommand(), []string{"knativefleet/web"}, "--namespace"},
+		"a resume on a hub that forbids": {
+			newResumeCommand(), []string{"knativefleet/web", "-n", "team", "--kubeconfig", newForbiddingHub(t, "web")}, "KnativeFleet team/web",
+		},
+		"a confirmation on a hub that forbids": {
+			newRemovalCommand(), []string{"confirm", "knativefleet/web", "-n", "team", "--kubeconfig", newForbiddingHub(t, "web")}, "KnativeFleet team/web",
+		},
+		"a rollback on a hub that forbids": {
+			newRollbackCommand(), []string{"knativefleet/web", "-n", "team", "--to", "3", "--kubeconfig", newForbiddingHub(t, "web")}, "KnativeFleet team/web",
+		},
 		"an unknown dry run":             {newResumeCommand(), []string{"knativeserving/default", "-n", "team", "--dry-run=maybe"}, "none, client or server"},
 		"a rollback without a revision":  {newRollbackCommand(), []string{"knativeserving/default", "-n", "team"}, api.RollbackLastKnownGood},
 		"a rollback of an add-on":        {newRollbackCommand(), []string{"managedclusteraddon/x", "-n", "team", "--to", "3"}, "knativeserving"},

@@ -32,7 +32,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	empty := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	err := metrics.New(metrics.Sources{
-		Configs: map[api.Component]cache.Indexer{api.Serving: empty, api.Eventing: empty}, AddOns: empty, Foundations: empty, Deployments: empty, Versions: noVersions{},
+		Configs: map[api.Component]cache.Indexer{api.Serving: empty, api.Eventing: empty}, AddOns: empty, Foundations: empty, Deployments: empty, Fleets: empty,
+		Versions: noVersions{},
 	}).Register(registry)
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,8 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 	}
 	s.metrics = metrics.New(metrics.Sources{
 		Configs: h.ConfigIndexers(), AddOns: h.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: h.Foundations().Informer().GetIndexer(),
-		Deployments: h.AddOnDeploymentConfigs().Informer().GetIndexer(), Versions: renderer, PerCluster: options.ClusterMetrics,
+		Deployments: h.AddOnDeploymentConfigs().Informer().GetIndexer(), Fleets: h.KnativeFleets().Informer().GetIndexer(),
+		Versions: renderer, PerCluster: options.ClusterMetrics,
 		CountConnections: func() map[string]int { return s.withoutAgent.sessions.CountConnections() },
 	})
 	options.Direct.Access.PluginResult = s.metrics.RecordCredential

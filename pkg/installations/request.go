@@ -19,6 +19,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
 // fieldManager is the field manager of every write of a request.
@@ -41,7 +42,7 @@ type Request struct {
 	Object Object
 	// Annotation is the key of the annotation. An empty Value removes the annotation.
 	Annotation, Value string
-	// NeedsDeletion refuses an object that is not being deleted: the annotation would count for a later deletion.
+	// NeedsDeletion refuses an object without a removal that waits: the annotation would count for a later removal.
 	NeedsDeletion bool
 }
 
@@ -54,6 +55,7 @@ func kinds() map[string]schema.GroupVersionResource {
 	for _, kind := range []string{AddOnKind, DefinitionKind} {
 		out[strings.ToLower(kind)] = schema.GroupVersion(addonv1beta1.GroupVersion).WithResource(strings.ToLower(kind) + "s")
 	}
+	out[strings.ToLower(FleetKind)] = fleetv1alpha1.Resource()
 	return out
 }
 
@@ -62,6 +64,8 @@ const (
 	AddOnKind = "ManagedClusterAddOn"
 	// DefinitionKind is the kind of the add-on of all clusters.
 	DefinitionKind = "ClusterManagementAddOn"
+	// FleetKind is the kind whose objects install Knative on selected clusters.
+	FleetKind = fleetv1alpha1.Kind
 )
 
 // ParseObject returns the object that a user names as KIND/NAME. allowed are the kinds that the command annotates.
@@ -134,29 +138,60 @@ func (h *Hub) clientFor(o Object) dynamic.ResourceInterface {
 
 // checkRequest refuses a request about a removal when no removal waits, and a request that a KnativeFleet would undo.
 func (h *Hub) checkRequest(ctx context.Context, r Request, o *unstructured.Unstructured) error {
-	_, isAllowed := o.GetAnnotations()[api.RemovalAllowedAnnotation]
 	_, isFleetPaused := o.GetAnnotations()[api.FleetPausedAnnotation]
 	fleet := fleetOf(o)
 	switch {
 	case r.Annotation == api.RollbackAnnotation && fleet != "":
 		// The revisions of a KnativeFleet are not the revisions of its children.
 		return fmt.Errorf("cannot roll back %s on %s: KnativeFleet %s writes its spec, and would write the same spec again; a rollback of the KnativeFleet concerns "+
-			"all its clusters: kubectl annotate knativefleet %s --namespace %s %s=%s, or a revision of kubectl get controllerrevisions --namespace %s --selector %s=%s,%s=%s",
-			r.Object, h.Name, fleet, fleet, r.Object.Namespace, r.Annotation, api.RollbackLastKnownGood, r.Object.Namespace,
+			"all its clusters: `knative-addon rollback knativefleet/%s --namespace %s --to %s`, or a revision of kubectl get controllerrevisions --namespace %s --selector %s=%s,%s=%s",
+			r.Object, h.Name, fleet, fleet, r.Object.Namespace, api.RollbackLastKnownGood, r.Object.Namespace,
 			api.RevisionLabel, fleetv1alpha1.Resource().Resource, api.RevisionResourceLabel, fleet)
 	case r.Annotation == api.PausedAnnotation && r.Value == "" && fleet != "" && isFleetPaused:
 		return fmt.Errorf("cannot resume %s on %s: KnativeFleet %s is paused, and would pause its resource again; resume all its clusters: "+
-			"kubectl annotate knativefleet %s --namespace %s %s-", r.Object, h.Name, fleet, fleet, r.Object.Namespace, r.Annotation)
-	case r.NeedsDeletion && r.Object.Kind == AddOnKind && isAllowed:
-		return fmt.Errorf("cannot annotate %s on %s: the removal has begun, and the annotation has no effect; `knative-addon status` has the reason", r.Object, h.Name)
+			"`knative-addon resume knativefleet/%s --namespace %s`", r.Object, h.Name, fleet, fleet, r.Object.Namespace)
 	case !r.NeedsDeletion:
 		return nil
-	case r.Object.Kind == AddOnKind && o.GetDeletionTimestamp() != nil:
-		return nil
 	case r.Object.Kind == AddOnKind:
+		return h.checkAddOnRemoval(r, o)
+	case r.Object.Kind == FleetKind:
+		return h.checkFleetRemoval(r, o)
+	}
+	return h.checkMassRemoval(ctx, r)
+}
+
+// checkAddOnRemoval refuses a request about the removal of one add-on that has not begun to wait, or that waits no more.
+func (h *Hub) checkAddOnRemoval(r Request, o *unstructured.Unstructured) error {
+	if _, isAllowed := o.GetAnnotations()[api.RemovalAllowedAnnotation]; isAllowed {
+		return fmt.Errorf("cannot annotate %s on %s: the removal has begun, and the annotation has no effect; `knative-addon status` has the reason", r.Object, h.Name)
+	}
+	if o.GetDeletionTimestamp() == nil {
 		return fmt.Errorf("cannot annotate %s on %s: the add-on is not being deleted, and the annotation would count for a later deletion; `knative-addon status` lists the removals",
 			r.Object, h.Name)
 	}
+	return nil
+}
+
+// checkFleetRemoval refuses a cancellation, which a KnativeFleet does not have, and a confirmation without a removal that waits for a confirmation.
+func (h *Hub) checkFleetRemoval(r Request, o *unstructured.Unstructured) error {
+	held := findCondition(o, fleetv1alpha1.RemovalHeld)
+	confirmable := []string{fleetv1alpha1.ReasonMassRemoval, fleetv1alpha1.ReasonSelectionEmpty, fleetv1alpha1.ReasonPlacementUndecided}
+	switch {
+	case r.Value != api.RemovalConfirm:
+		return fmt.Errorf("cannot cancel removals of %s on %s: its children stay while condition %s is True; to keep the children, select the clusters again, or pause "+
+			"the KnativeFleet: `knative-addon pause knativefleet/%s --namespace %s`", r.Object, h.Name, fleetv1alpha1.RemovalHeld, r.Object.Name, r.Object.Namespace)
+	case held.Status != metav1.ConditionTrue || held.ObservedGeneration != o.GetGeneration():
+		return fmt.Errorf("cannot annotate %s on %s: condition %s reports no removal of the present spec that waits, and the annotation would count for a "+
+			"later removal; `kubectl get knativefleet %s --namespace %s --output yaml` has the conditions", r.Object, h.Name, fleetv1alpha1.RemovalHeld, r.Object.Name, r.Object.Namespace)
+	case !slices.Contains(confirmable, held.Reason):
+		return fmt.Errorf("cannot annotate %s on %s: condition %s has reason %s, which a confirmation does not end; `knative-addon explain %s` says what to do: %s",
+			r.Object, h.Name, held.Type, cleanText(held.Reason), cleanText(held.Reason), message.OneLine(held.Message, maxMessage))
+	}
+	return nil
+}
+
+// checkMassRemoval refuses a request about all removals of an add-on when no removal has reason MassRemoval.
+func (h *Hub) checkMassRemoval(ctx context.Context, r Request) error {
 	query := Query{Components: []api.Component{api.Component(r.Object.Name)}}
 	objects, failed := h.List(ctx, query)
 	for _, e := range failed {

@@ -14,15 +14,17 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 func TestParseObject(t *testing.T) {
-	allowed := []string{api.Serving.Kind(), AddOnKind, DefinitionKind}
+	allowed := []string{api.Serving.Kind(), AddOnKind, DefinitionKind, FleetKind}
 	for text, want := range map[string]Object{
 		"knativeserving/default":                 {api.Serving.Kind(), "cluster1", "default"},
 		"KnativeServings/default":                {api.Serving.Kind(), "cluster1", "default"},
 		"managedclusteraddon/knative-serving":    {AddOnKind, "cluster1", "knative-serving"},
 		"clustermanagementaddon/knative-serving": {DefinitionKind, "", "knative-serving"},
+		"knativefleet/web":                       {FleetKind, "cluster1", "web"},
 	} {
 		if got, err := ParseObject(text, "cluster1", allowed...); err != nil || got != want {
 			t.Errorf("%s is %+v with error %v, want %+v", text, got, err, want)
@@ -118,8 +120,8 @@ func TestApply(t *testing.T) {
 		"a removal that is held":                 {confirm(Object{AddOnKind, "cluster2", "knative-serving"}), DryRunNone, nil, true, 1, ""},
 		"a removal that has begun":               {confirm(Object{AddOnKind, "cluster3", "knative-serving"}), DryRunNone, nil, false, 0, "the removal has begun"},
 		"a rollback":                             {rollBack("default"), DryRunNone, nil, true, 1, ""},
-		"a rollback of a child":                  {rollBack("child"), DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.RollbackAnnotation + "=last-known-good, or a revision"},
-		"a resume of a child":                    {Request{Object: Object{api.Serving.Kind(), "team", "paused-child"}, Annotation: api.PausedAnnotation}, DryRunNone, nil, false, 0, "kubectl annotate knativefleet web --namespace team " + api.PausedAnnotation + "-"},
+		"a rollback of a child":                  {rollBack("child"), DryRunNone, nil, false, 0, "`knative-addon rollback knativefleet/web --namespace team --to last-known-good`, or a revision"},
+		"a resume of a child":                    {Request{Object: Object{api.Serving.Kind(), "team", "paused-child"}, Annotation: api.PausedAnnotation}, DryRunNone, nil, false, 0, "`knative-addon resume knativefleet/web --namespace team`"},
 		"an add-on that is not being deleted":    {confirm(Object{AddOnKind, "cluster1", "knative-serving"}), DryRunNone, nil, false, 0, "is not being deleted"},
 		"all removals that are held":             {confirm(definition), DryRunNone, nil, true, 1, ""},
 		"all removals when no removal is held":   {confirm(definition), DryRunNone, held, false, 0, "MassRemoval"},
@@ -145,6 +147,54 @@ func TestApply(t *testing.T) {
 			o, err := hub.clientFor(tc.request.Object).Get(t.Context(), tc.request.Object.Name, metav1.GetOptions{})
 			if err != nil || o.GetAnnotations()[tc.request.Annotation] != tc.request.Value {
 				t.Errorf("annotations are %v with error %v", o.GetAnnotations(), err)
+			}
+		})
+	}
+}
+
+// heldFleet returns KnativeFleet team/web, whose status of a generation of the spec has condition RemovalHeld with a reason.
+func heldFleet(reason string, observed int64) *unstructured.Unstructured {
+	u := knativeFleet(observed, "1")
+	u.SetAPIVersion(fleetv1alpha1.Group + "/" + fleetv1alpha1.Version)
+	u.SetKind(FleetKind)
+	if reason != "" {
+		u.Object["status"].(map[string]any)["conditions"] = []any{map[string]any{
+			"type": fleetv1alpha1.RemovalHeld, "status": "True", "reason": reason, "message": "the clusters stay", "observedGeneration": observed,
+		}}
+	}
+	return u
+}
+
+// TestApplyToFleet holds which requests about a KnativeFleet write.
+func TestApplyToFleet(t *testing.T) {
+	object := Object{FleetKind, "team", "web"}
+	removal := func(value string) Request {
+		return Request{Object: object, Annotation: api.RemovalAnnotation, Value: value, NeedsDeletion: true}
+	}
+	for name, tc := range map[string]struct {
+		request Request
+		fleet   *unstructured.Unstructured
+		refusal string
+	}{
+		"a pause":                  {Request{Object: object, Annotation: api.PausedAnnotation, Value: "true"}, heldFleet("", 1), ""},
+		"a rollback":               {Request{Object: object, Annotation: api.RollbackAnnotation, Value: "3"}, heldFleet("", 1), ""},
+		"too many removals":        {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonMassRemoval, 1), ""},
+		"an empty selection":       {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonSelectionEmpty, 1), ""},
+		"an undecided Placement":   {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonPlacementUndecided, 1), ""},
+		"an unavailable cluster":   {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonClusterUnavailable, 1), "knative-addon explain ClusterUnavailable"},
+		"a pause that holds":       {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonPaused, 1), "knative-addon explain Paused"},
+		"no removal":               {removal(api.RemovalConfirm), heldFleet("", 1), "no removal"},
+		"removals before the edit": {removal(api.RemovalConfirm), heldFleet(fleetv1alpha1.ReasonMassRemoval, 0), "no removal"},
+		"a cancellation":           {removal(api.RemovalCancel), heldFleet(fleetv1alpha1.ReasonMassRemoval, 1), "knative-addon pause knativefleet/web --namespace team"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, actions := recordingHub(t, tc.fleet)
+			isChanged, err := hub.Apply(t.Context(), tc.request, DryRunNone)
+			if isChanged != (tc.refusal == "") || (err == nil) != isChanged || err != nil && !strings.Contains(err.Error(), tc.refusal) {
+				t.Errorf("changed is %t with error %v, want refusal %q", isChanged, err, tc.refusal)
+			}
+			if patches := countPatches(t, actions(), tc.request, DryRunNone); (patches == 1) != isChanged {
+				t.Errorf("%d patches", patches)
 			}
 		})
 	}

@@ -24,6 +24,8 @@ type Sources struct {
 	AddOns, Foundations cache.Indexer
 	// Deployments is the cache of AddOnDeploymentConfigs.
 	Deployments cache.Indexer
+	// Fleets is the cache of KnativeFleets, whose keys are the namespace and the name.
+	Fleets cache.Indexer
 	// Versions knows the bundled versions of Knative.
 	Versions Versions
 	// CountConnections counts the connections to clusters without a work agent by the state of their circuit breakers.
@@ -46,6 +48,7 @@ type Collector struct {
 	versions map[api.Component][]string
 
 	resources, addOns, desired, running, outdated, started, paused, connections, cluster, omitted *prometheus.Desc
+	fleetClusters, fleetReady, omittedFleets                                                      *prometheus.Desc
 
 	mu sync.Mutex
 	// hashes are the hashes of specs by the UID of the resource, as of the last scrape.
@@ -82,6 +85,10 @@ func newCollector(sources Sources) *Collector {
 		"component", "cluster", "mode", "condition", "reason")
 	c.omitted = describe("omitted_clusters",
 		"Clusters without series of knative_addon_cluster_condition, because more clusters exist than have series.")
+	c.fleetClusters = describe("knativefleet_clusters", "Clusters of a KnativeFleet by state. A cluster counts in several states.", "knativefleet", "state")
+	c.fleetReady = describe("knativefleet_ready", "1 while condition Ready of a KnativeFleet is True, 0 while the condition is False or Unknown.",
+		"knativefleet", "reason")
+	c.omittedFleets = describe("omitted_knativefleets", "KnativeFleets without series, because more KnativeFleets exist than have series.")
 	return c
 }
 
@@ -89,6 +96,7 @@ func newCollector(sources Sources) *Collector {
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		c.resources, c.addOns, c.desired, c.running, c.outdated, c.started, c.paused, c.connections, c.cluster, c.omitted,
+		c.fleetClusters, c.fleetReady, c.omittedFleets,
 	} {
 		out <- desc
 	}
@@ -112,6 +120,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		sendCounts(out, c.connections, c.sources.CountConnections(), func(state string) []string { return []string{state} })
 	}
 	c.sendClusters(out, s.clusters)
+	c.sendFleets(out)
 }
 
 // sendCounts sends a gauge for each count.
@@ -135,11 +144,7 @@ func (c *Collector) sendClusters(out chan<- prometheus.Metric, clusters map[stri
 	kept := names[:min(len(names), MaxClusters)]
 	for _, name := range kept {
 		for k, is := range clusters[name] {
-			value := 0.0
-			if is.status == statusTrue {
-				value = 1
-			}
-			out <- prometheus.MustNewConstMetric(c.cluster, prometheus.GaugeValue, value, string(k.component), name, k.mode, k.condition, is.reason)
+			out <- prometheus.MustNewConstMetric(c.cluster, prometheus.GaugeValue, is.value(), string(k.component), name, k.mode, k.condition, is.reason)
 		}
 	}
 	out <- prometheus.MustNewConstMetric(c.omitted, prometheus.GaugeValue, float64(len(names)-len(kept)))

@@ -25,6 +25,14 @@ import (
 // gather returns the series of a fleet that are not 0, without the prefix that all names have.
 func gather(t testing.TB, m *Metrics) map[string]float64 {
 	t.Helper()
+	out := gatherAll(t, m)
+	maps.DeleteFunc(out, func(_ string, value float64) bool { return value == 0 })
+	return out
+}
+
+// gatherAll returns the series of a fleet, without the prefix that all names have.
+func gatherAll(t testing.TB, m *Metrics) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := m.Register(registry); err != nil {
 		t.Fatal(err)
@@ -41,9 +49,7 @@ func gather(t testing.TB, m *Metrics) map[string]float64 {
 				labels = append(labels, l.GetName()+"="+l.GetValue())
 			}
 			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			if value != 0 {
-				out[strings.TrimPrefix(family.GetName(), "knative_addon_")+" "+strings.Join(labels, " ")] = value
-			}
+			out[strings.TrimPrefix(family.GetName(), "knative_addon_")+" "+strings.Join(labels, " ")] = value
 		}
 	}
 	return out

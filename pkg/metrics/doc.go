@@ -7,5 +7,5 @@
 //     maximum over the replicas.
 //   - Every value of a label comes from a list that the code, the administrator or the bundled releases bound. A text of a
 //     cluster never becomes a label. The names of clusters are labels only of a metric that the administrator switches on, and of
-//     at most MaxClusters clusters.
+//     at most MaxClusters clusters. The namespaces and names of at most MaxFleets KnativeFleets are labels.
 package metrics

@@ -41,7 +41,7 @@ func newFleet() fleet {
 	indexer := func() cache.Indexer { return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}) }
 	return fleet{Sources{
 		Configs: map[api.Component]cache.Indexer{api.Serving: indexer(), api.Eventing: indexer()},
-		AddOns:  indexer(), Foundations: indexer(), Deployments: indexer(), Versions: bundled{"1.23.0", "1.22.1"},
+		AddOns:  indexer(), Foundations: indexer(), Deployments: indexer(), Fleets: indexer(), Versions: bundled{"1.23.0", "1.22.1"},
 	}}
 }
 

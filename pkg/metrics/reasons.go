@@ -8,6 +8,7 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 )
 
 const (
@@ -22,10 +23,18 @@ const (
 // verdict is a status and a reason of a condition, as labels.
 type verdict struct{ status, reason string }
 
+// value returns 1 for a condition that is True, and 0 for another.
+func (v verdict) value() float64 {
+	if v.status == statusTrue {
+		return 1
+	}
+	return 0
+}
+
 // boundedReasons are the reasons that may become labels, by condition.
 type boundedReasons map[string]map[string]bool
 
-// newBoundedReasons returns the reasons of package api, and the reasons that OCM and the add-on give condition Available.
+// newBoundedReasons returns the reasons of package api and of KnativeFleets, and the reasons that OCM and the add-on give condition Available.
 func newBoundedReasons() boundedReasons {
 	out := boundedReasons{
 		api.Ready: {}, api.TargetClusterResolved: {},
@@ -45,6 +54,9 @@ func newBoundedReasons() boundedReasons {
 				out[api.TargetClusterResolved][reason] = true
 			}
 		}
+	}
+	for _, reason := range fleetv1alpha1.Reasons()[fleetv1alpha1.Ready] {
+		out[api.Ready][reason] = true
 	}
 	return out
 }

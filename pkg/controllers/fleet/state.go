@@ -92,11 +92,12 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 	for _, component := range r.templates.components() {
 		child := r.children[component][c.name]
 		out.children[component] = child
-		s := r.readChild(component, c.name, child)
+		status := decodeStatus(child)
+		s := r.readChild(component, c.name, child, status)
 		out.updated = out.updated && child != nil && r.hasRevision(child)
 		out.unresolvedTarget = out.unresolvedTarget || s.unresolved
 		if child != nil && metav1.IsControlledBy(child, r.fleet) {
-			out.readReports(component, child)
+			out.readReports(component, child, status)
 		}
 		if s.phase >= out.phase {
 			out.phase, out.reason, out.since = s.phase, s.reason, laterTime(out.since, s.since)
@@ -118,10 +119,9 @@ func (r *stateReader) readCluster(c cluster) clusterState {
 }
 
 // readReports reads what a child reports besides its phase.
-func (c *clusterState) readReports(component api.Component, child *unstructured.Unstructured) {
-	conditions, _ := readConditions(child)
-	c.ineligible = c.ineligible || apimeta.IsStatusConditionFalse(conditions, api.VersionMigrationEligible)
-	c.lacksKinds = c.lacksKinds || apimeta.IsStatusConditionFalse(conditions, api.DependenciesInstalled)
+func (c *clusterState) readReports(component api.Component, child *unstructured.Unstructured, status childStatus) {
+	c.ineligible = c.ineligible || apimeta.IsStatusConditionFalse(status.Conditions, api.VersionMigrationEligible)
+	c.lacksKinds = c.lacksKinds || apimeta.IsStatusConditionFalse(status.Conditions, api.DependenciesInstalled)
 	if version, _, _ := unstructured.NestedString(child.Object, "status", "version"); version != "" {
 		if c.versions == nil {
 			c.versions = map[string]string{}
@@ -143,7 +143,7 @@ func mayAdopt(child *unstructured.Unstructured, fleet *fleetv1alpha1.KnativeFlee
 		namespace == fleet.Namespace && name == child.GetName()
 }
 
-func (r *stateReader) readChild(component api.Component, name string, child *unstructured.Unstructured) childState {
+func (r *stateReader) readChild(component api.Component, name string, child *unstructured.Unstructured, status childStatus) childState {
 	switch {
 	case child == nil:
 		return r.readWaiting(component, name, nil)
@@ -152,13 +152,12 @@ func (r *stateReader) readChild(component api.Component, name string, child *uns
 	case !metav1.IsControlledBy(child, r.fleet) && !mayAdopt(child, r.fleet):
 		return childState{phase: phaseSkipped, reason: fleetv1alpha1.ReasonNotOwned, unresolved: true}
 	case !r.hasRevision(child):
-		conditions, _ := readConditions(child)
-		if resolved := apimeta.FindStatusCondition(conditions, api.TargetClusterResolved); isUnreachable(resolved) {
+		if resolved := apimeta.FindStatusCondition(status.Conditions, api.TargetClusterResolved); isUnreachable(resolved) {
 			return childState{phase: phaseSkipped, reason: resolved.Reason, unresolved: true} // the cluster gets its turn when the cluster is back
 		}
 		return r.readWaiting(component, name, child)
 	}
-	return r.readInstallation(component, child)
+	return r.readInstallation(component, child, status)
 }
 
 // readWaiting returns the state of a child without the revision. A child that the API server refuses, as by a quota, holds no place: the clusters
@@ -184,14 +183,14 @@ func isUnreachable(resolved *metav1.Condition) bool {
 }
 
 // readInstallation reads the state of a child of the revision from the conditions of the child.
-func (r *stateReader) readInstallation(component api.Component, child *unstructured.Unstructured) childState {
-	conditions, observed := readConditions(child)
-	ready := apimeta.FindStatusCondition(conditions, api.Ready)
-	if ready == nil || observed != child.GetGeneration() || !r.describesRevision(child) {
+func (r *stateReader) readInstallation(component api.Component, child *unstructured.Unstructured, status childStatus) childState {
+	ready := apimeta.FindStatusCondition(status.Conditions, api.Ready)
+	if ready == nil || status.ObservedGeneration != child.GetGeneration() || !r.describesRevision(child) {
 		return childState{phase: phaseProgressing, reason: fleetv1alpha1.ReasonChildNotReady, since: updatedAt(child)}
 	}
 	out := childState{phase: phaseProgressing, reason: ready.Reason, since: laterTime(updatedAt(child), ready.LastTransitionTime.Time)}
-	installed, resolved := apimeta.FindStatusCondition(conditions, api.InstallSucceeded), apimeta.FindStatusCondition(conditions, api.TargetClusterResolved)
+	installed := apimeta.FindStatusCondition(status.Conditions, api.InstallSucceeded)
+	resolved := apimeta.FindStatusCondition(status.Conditions, api.TargetClusterResolved)
 	out.unresolved = resolved != nil && resolved.Status == metav1.ConditionFalse
 	hasFault := installed != nil && installed.Status == metav1.ConditionFalse && slices.Contains(api.SpecFaultReasons(), installed.Reason)
 	switch {
@@ -229,17 +228,24 @@ func (r *stateReader) hasCompleted(component api.Component, child *unstructured.
 	return completions != nil && completions.IsCompleted(child)
 }
 
-// readConditions returns the conditions of a child and the generation that the conditions describe.
-func readConditions(child *unstructured.Unstructured) (conditions []metav1.Condition, observed int64) {
-	var out struct {
-		ObservedGeneration int64              `json:"observedGeneration"`
-		Conditions         []metav1.Condition `json:"conditions"`
+// childStatus holds the conditions of a child and the generation that the conditions describe.
+type childStatus struct {
+	ObservedGeneration int64              `json:"observedGeneration"`
+	Conditions         []metav1.Condition `json:"conditions"`
+}
+
+// decodeStatus decodes the status of a child. The result is empty for a nil child, and for a status that cannot be read: the child counts as not
+// reported on.
+func decodeStatus(child *unstructured.Unstructured) childStatus {
+	if child == nil {
+		return childStatus{}
 	}
-	status, found, err := unstructured.NestedMap(child.Object, "status")
-	if err != nil || !found || runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out) != nil {
-		return nil, 0 // the child counts as not reported on
+	var out childStatus
+	status, _ := child.Object["status"].(map[string]any)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out) != nil {
+		return childStatus{}
 	}
-	return out.Conditions, out.ObservedGeneration
+	return out
 }
 
 // updatedAt returns the time at which the KnativeFleet wrote the child, or the creation of the child without a readable time.

@@ -24,6 +24,8 @@ type circuitBreaker struct {
 	generation int
 	// failures in a row while closed.
 	failures int
+	// counted is the number of failures that have counted since the beginning.
+	counted int
 	// pauses in a row.
 	pauses int
 	// pausedUntil is the end of the pause; zero while the breaker is closed.
@@ -41,6 +43,8 @@ type circuitBreaker struct {
 type admission struct {
 	generation int
 	isTrial    bool
+	// counted is the number of counted failures before the request.
+	counted int
 }
 
 // admitRequest admits a request, or returns the fault that opened the breaker.
@@ -48,7 +52,7 @@ func (b *circuitBreaker) admitRequest() (admission, *fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pausedUntil.IsZero() {
-		return admission{generation: b.generation}, nil
+		return admission{generation: b.generation, counted: b.counted}, nil
 	}
 	if b.trialRunning || b.clock.Now().Before(b.pausedUntil) {
 		return admission{}, b.lastFault.asNotAsked()
@@ -81,14 +85,18 @@ func (b *circuitBreaker) recordSuccess(t admission) {
 	}
 }
 
-// recordFailure records that the cluster did not answer, or refused the credential.
+// recordFailure records that the cluster did not answer, or refused the credential. A lost connection ends all its requests: only the failure of a
+// request that began after the last counted failure counts as one more in a row.
 func (b *circuitBreaker) recordFailure(t admission, f *fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t.generation != b.generation {
 		return
 	}
-	b.failures++
+	if t.counted == b.counted {
+		b.counted++
+		b.failures++
+	}
 	if !t.isTrial && !f.isPersistent && b.failures < b.opts.Threshold {
 		return
 	}

@@ -182,3 +182,24 @@ func TestBreakerRemembersOffences(t *testing.T) {
 		t.Errorf("a pause of %s after a long time without an offence", got)
 	}
 }
+
+// TestBreakerCountsALostConnectionOnce holds that the requests which one lost connection ends are one failure, and that each later request counts.
+func TestBreakerCountsALostConnectionOnce(t *testing.T) {
+	b, _ := newBreaker()
+	bad := connectionFailed("", "bad").withCause(io.EOF)
+	var before []admission
+	for range 8 {
+		before = append(before, let(t, b))
+	}
+	for _, turn := range before {
+		b.recordFailure(turn, bad)
+	}
+	b.recordFailure(let(t, b), bad)
+	late := let(t, b)
+	b.recordSuccess(let(t, b))
+	b.recordFailure(late, bad) // the first failure in a row
+	b.recordFailure(let(t, b), bad)
+	let(t, b)
+	b.recordFailure(let(t, b), bad)
+	refused(t, b, bad)
+}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
@@ -41,6 +42,9 @@ type connection struct {
 	transport     *http.Transport
 	certificateID string
 	closed        bool
+
+	// diagnoses has the diagnoses of closed connections that are under way, by client certificate.
+	diagnoses singleflight.Group
 
 	// sessionCount counts the sessions of the connection. The lock of Sessions guards the field.
 	sessionCount int
@@ -215,13 +219,21 @@ func (c *connection) explainFailure(ctx context.Context, with *credential, err e
 	return c.asStaleIfProbed(f)
 }
 
-// diagnoseClosedConnection connects again to find out why the server closed the connection.
+// diagnoseClosedConnection connects again to find out why the server closed the connection. Requests that end together share one diagnosis, which
+// lasts until DialTimeout where the server accepts the certificate.
 func (c *connection) diagnoseClosedConnection(ctx context.Context, with *credential, first error) error {
 	if c.endpoint.base.Scheme != "https" {
 		return first
 	}
-	if why := c.endpoint.readTLSAlert(ctx, &c.opts.Cluster, with.certificate); isCertificateRefused(why) {
-		return why
+	diagnosis := c.diagnoses.DoChan(with.certificateID, func() (any, error) {
+		return nil, c.endpoint.readTLSAlert(context.WithoutCancel(ctx), &c.opts.Cluster, with.certificate)
+	})
+	select {
+	case result := <-diagnosis:
+		if isCertificateRefused(result.Err) {
+			return result.Err
+		}
+	case <-ctx.Done():
 	}
 	return first
 }

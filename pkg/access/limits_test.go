@@ -245,3 +245,51 @@ func TestClientsDoNotTryAgainWhenTheClusterIsLeftAlone(t *testing.T) {
 		t.Errorf("got %v after %d requests", err, s.requests.Load())
 	}
 }
+
+// TestLostConnectionIsDiagnosedOnce holds that the requests which a lost connection ends connect once to find out why, and that the cluster gets requests
+// after that.
+func TestLostConnectionIsDiagnosedOnce(t *testing.T) {
+	const requests = 8
+	var connections atomic.Int32
+	arrived := make(chan struct{}, requests)
+	s := newSpoke(t, func(s *spoke) {
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connections.Add(1)
+			}
+		}
+		s.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/lost" {
+				return false
+			}
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			return true
+		}
+	})
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()),
+		options(func(o *Options) { o.Cluster.InFlight, o.Cluster.DialTimeout = requests, 3*time.Second }))
+	if _, err := session.Probe(t.Context()); err != nil { // all requests use the connection of the probe
+		t.Fatal(err)
+	}
+	before := connections.Load()
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			if _, _, err := ask(t.Context(), session, http.MethodGet, "/lost", ""); err == nil || errors.Is(err, ErrNotAsked) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	for range requests {
+		<-arrived
+	}
+	s.CloseClientConnections()
+	all.Wait()
+	if n := connections.Load() - before; n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	if _, err := session.Probe(t.Context()); err != nil {
+		t.Errorf("the cluster is left alone: %v", err)
+	}
+}

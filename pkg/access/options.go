@@ -71,8 +71,8 @@ type ClusterLimits struct {
 
 // BreakerOptions limit the retries of a failing cluster.
 type BreakerOptions struct {
-	// Threshold is after how many failures in a row a cluster is left alone; 3. Failures of plugins and refused
-	// credentials need no second time.
+	// Threshold is after how many failures in a row a cluster is left alone; 3. Failures of requests that ran at the same time count
+	// as one. Failures of plugins and refused credentials need no second time.
 	Threshold int
 	// Base is the first pause, 5 seconds; each further pause is twice as long, up to Max, a minute.
 	Base, Max time.Duration

@@ -81,6 +81,15 @@ func (e *endpoint) newRefusedAnswerFault(req *http.Request, what string) *fault 
 	}
 }
 
+// newLimitFault returns the fault of an answer that exceeds a limit. An answer for which other clusters have left no memory is no offence.
+func (e *endpoint) newLimitFault(req *http.Request, why *boundedhttp.LimitError) *fault {
+	f := e.newRefusedAnswerFault(req, why.What)
+	if why.ShortMemory {
+		f.nextStep = "no action is needed unless the status persists; then see which clusters have far more or far larger objects than Knative needs"
+	}
+	return f
+}
+
 // newRefusedWatchFault returns the fault of a watch that client-go cannot read. The fault is no offence: the cluster may answer lists well.
 func (e *endpoint) newRefusedWatchFault(req *http.Request) *fault {
 	f := e.newRefusedAnswerFault(req, "with watch=true is of another media type than "+mediaJSON)
@@ -107,12 +116,12 @@ func (c *connection) limitBody(ctx context.Context, cancel context.CancelFunc, r
 		Body: boundedhttp.NewBody(ctx, cancel, resp.Body, boundedhttp.BodyOptions{
 			Limits: limits, Share: c.memoryShare, Closed: leave,
 			Refused: func(why *boundedhttp.LimitError) {
-				c.breaker.recordOffence(c.endpoint.newRefusedAnswerFault(req, why.What))
+				if !why.ShortMemory {
+					c.breaker.recordOffence(c.endpoint.newLimitFault(req, why))
+				}
 			},
 		}),
-		explain: func(why *boundedhttp.LimitError) *fault {
-			return c.endpoint.newRefusedAnswerFault(req, why.What).withCause(why)
-		},
+		explain: func(why *boundedhttp.LimitError) *fault { return c.endpoint.newLimitFault(req, why).withCause(why) },
 	}
 }
 

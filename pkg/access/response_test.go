@@ -4,6 +4,7 @@ package access
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -345,4 +346,50 @@ func TestClustersShareTheMemoryOfAnswers(t *testing.T) {
 		t.Error("all were refused: nobody is served")
 	}
 	t.Logf("%d of %d were refused", refused, clusters*each)
+}
+
+// takeMemory takes the memory of other clusters until the end of the test.
+func takeMemory(t *testing.T, budget *boundedhttp.Budget) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	for range 4 {
+		body := boundedhttp.NewBody(ctx, cancel, io.NopCloser(strings.NewReader(`"`+strings.Repeat("z", mebibyte/2))), boundedhttp.BodyOptions{
+			Limits: boundedhttp.ResponseLimits(), Share: budget.Share(), Refused: func(*boundedhttp.LimitError) {}, Closed: func() {},
+		})
+		t.Cleanup(func() { _ = body.Close() })
+		if _, err := io.Copy(io.Discard, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestShortMemoryIsNoOffence holds that a cluster is asked again at once when the answers of other clusters have taken the memory, and not when its own
+// answers are too large.
+func TestShortMemoryIsNoOffence(t *testing.T) {
+	s := newSpoke(t, func(s *spoke) {
+		s.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", mediaJSON)
+			writeRepeated(w, `{"a":"`, "zzzzzzzz", 4*mebibyte/8, `"}`)
+			return true
+		}
+	})
+	for want, others := range map[string]bool{
+		"is larger than the memory that is left for the answers of all clusters; no action is needed": true,
+		"is larger than the memory that is left for the answers of one cluster; see what answers":     false,
+	} {
+		session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(func(o *Options) { o.Cluster.BodyTimeout = 3 * time.Second }))
+		budget := boundedhttp.NewBudget(4 * mebibyte)
+		session.conn.memoryShare = budget.Share()
+		if others {
+			takeMemory(t, budget)
+		}
+		_, _, err := ask(t.Context(), session, http.MethodGet, "/x", "")
+		if told, ok := errors.AsType[*Error](err); !ok || told.Reason != api.ReasonRemoteAnswerRefused || !strings.Contains(told.Message, want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if session.RetryAt().IsZero() != others {
+			t.Errorf("%s: the cluster is asked again at %v", want, session.RetryAt())
+		}
+	}
 }

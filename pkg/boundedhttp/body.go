@@ -45,7 +45,7 @@ func NewBody(ctx context.Context, cancel context.CancelFunc, body io.ReadCloser,
 		refused: options.Refused, done: options.Closed,
 	}
 	b.claim = &claim{share: options.Share, evict: b.refuseRest}
-	b.timer = time.AfterFunc(options.Limits.Time, func() { b.refuseRest(newLimitError("is not complete after %s", options.Limits.Time)) })
+	b.timer = time.AfterFunc(options.Limits.Time, func() { b.refuseRest(b.claim.timeoutError(options.Limits)) })
 	return b
 }
 

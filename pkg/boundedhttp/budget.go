@@ -54,6 +54,8 @@ type claim struct {
 	held  int64
 	// read reports that the response is complete and being decoded. releaseMemory returns the memory after decoding.
 	read bool
+	// awaitsOthers reports that the claim waits for memory of other clusters.
+	awaitsOthers bool
 	// evict ends a response that is evicted for other responses. The caller holds the lock.
 	evict func(*LimitError)
 }
@@ -80,6 +82,7 @@ func (c *claim) tryClaim(need int64) (wait <-chan struct{}, err error) {
 	b := c.share.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.awaitsOthers = false
 	for c.held < need {
 		inShare := c.share.held+claimStep > b.total/shares
 		if !inShare && b.held+claimStep <= b.total {
@@ -90,11 +93,12 @@ func (c *claim) tryClaim(need int64) (wait <-chan struct{}, err error) {
 		largest := b.largestClaim(c, inShare)
 		switch largest {
 		case c:
-			return nil, errShortMemory()
+			return nil, errShortMemory(inShare)
 		case nil:
+			c.awaitsOthers = !inShare
 			return b.released, nil
 		}
-		largest.evict(errShortMemory())
+		largest.evict(errShortMemory(inShare))
 		largest.dropMemory()
 	}
 	return nil, nil
@@ -116,8 +120,25 @@ func (b *Budget) largestClaim(asks *claim, inShare bool) *claim {
 	return out
 }
 
-func errShortMemory() *LimitError {
-	return newLimitError("is larger than the memory that is left for the answers of all clusters")
+// errShortMemory returns the error of a response for which no memory is left: in the share of its cluster, whose own responses have taken the share,
+// or in the whole Budget.
+func errShortMemory(inShare bool) *LimitError {
+	if inShare {
+		return newLimitError("is larger than the memory that is left for the answers of one cluster")
+	}
+	limit := newLimitError("is larger than the memory that is left for the answers of all clusters")
+	limit.ShortMemory = true
+	return limit
+}
+
+// timeoutError returns the error of a response that is not complete in time.
+func (c *claim) timeoutError(limits Limits) *LimitError {
+	c.share.budget.mu.Lock()
+	defer c.share.budget.mu.Unlock()
+	if c.awaitsOthers {
+		return errShortMemory(false)
+	}
+	return newLimitError("is not complete after %s", limits.Time)
 }
 
 // addMemory needs the lock.

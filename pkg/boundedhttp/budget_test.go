@@ -5,7 +5,10 @@ package boundedhttp
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // answering is an answer that claims memory.
@@ -32,8 +35,8 @@ func TestBudgetGivesUpTheLargestAnswer(t *testing.T) {
 			t.Fatalf("answer %d: %v", i, err)
 		}
 	}
-	if large.evicted == nil || large.held != 0 {
-		t.Errorf("the largest holds %d", large.held)
+	if large.evicted == nil || large.held != 0 || !large.evicted.ShortMemory {
+		t.Errorf("the largest holds %d, and is given up as %+v", large.held, large.evicted)
 	}
 	if b.held > b.total {
 		t.Errorf("%d are held of %d", b.held, b.total)
@@ -44,8 +47,8 @@ func TestBudgetRefusesTheAnswerThatIsTheLargest(t *testing.T) {
 	b := NewBudget(40 << 20)
 	a := newAnswering(b.Share())
 	err := a.claimMemory(t.Context(), 20<<20)
-	if _, ok := errors.AsType[*LimitError](err); !ok {
-		t.Errorf("got %v", err)
+	if limit, ok := errors.AsType[*LimitError](err); !ok || limit.ShortMemory {
+		t.Errorf("got %+v", err)
 	}
 	a.releaseMemory()
 	if b.held != 0 || a.share.held != 0 || len(b.claims) != 0 {
@@ -102,4 +105,35 @@ func TestHeldMemoryComesBackAfterDecoding(t *testing.T) {
 	if late.held != 0 {
 		t.Error("memory that is held after the end never comes back")
 	}
+}
+
+// TestWaitForMemoryIsNoSlowResponse holds that a response which waits for the memory of other clusters until its time is up was not too slow.
+func TestWaitForMemoryIsNoSlowResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(4 << 20) // 1 MiB a cluster
+		for range 4 {
+			if err := newAnswering(b.Share()).claimMemory(t.Context(), 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		share := b.Share()
+		for _, tc := range []struct {
+			body  string
+			short bool
+		}{{`"` + strings.Repeat("a", 200<<10), true}, {`"a`, false}} {
+			var refused *LimitError
+			ctx, cancel := context.WithCancel(t.Context())
+			r, w := io.Pipe()
+			context.AfterFunc(ctx, func() { _ = w.Close() })
+			go func() { _, _ = io.WriteString(w, tc.body) }()
+			body := NewBody(ctx, cancel, r, BodyOptions{
+				Limits: ResponseLimits(), Share: share, Refused: func(why *LimitError) { refused = why }, Closed: func() {},
+			})
+			_, _ = io.Copy(io.Discard, body)
+			_ = body.Close()
+			if refused == nil || refused.ShortMemory != tc.short {
+				t.Errorf("a body of %d bytes is refused because the answer %+v", len(tc.body), refused)
+			}
+		}
+	})
 }

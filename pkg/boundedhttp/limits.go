@@ -41,6 +41,8 @@ func EventLimits() Limits {
 type LimitError struct {
 	// What completes a sentence that begins with "the answer", such as "is longer than 8 MiB".
 	What string
+	// ShortMemory reports that the responses of other clusters have taken the memory: a later response of the same size may be within all limits.
+	ShortMemory bool
 }
 
 // Error implements error.

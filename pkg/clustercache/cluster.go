@@ -62,7 +62,7 @@ func Connect(config *rest.Config, httpClient *http.Client, options Options) (*Cl
 		options.PollInterval = DefaultPollInterval
 	}
 	c := &Cluster{
-		onChange: options.Changed, views: viewSet{started: Views{}}, poller: newPoller(options.PollInterval, options.Lists),
+		onChange: options.Changed, views: viewSet{started: Views{}, needed: map[string][]Place{}}, poller: newPoller(options.PollInterval, options.Lists),
 		policy: watchPolicy{interval: options.PollInterval, limit: options.Limit, log: options.Log, startSlot: make(chan struct{}, 1)},
 	}
 	budget := newWatchBudget(clock.RealClock{}, func(why error) {

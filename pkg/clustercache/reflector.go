@@ -89,7 +89,7 @@ func (f *reflector) followPlace(ctx context.Context) {
 			watchPauses, f.versionRefused = f.newBackoff(), false
 		}
 		listed = err == nil
-		if errors.Is(err, errPolled) || listed && lasted {
+		if errors.Is(err, errPolled) || listed && lasted || ctx.Err() != nil {
 			continue
 		}
 		if !listed {

@@ -427,10 +427,10 @@ func TestWatchesOfWorkloadsSuffice(t *testing.T) {
 		},
 	}
 	c, _ := h.connect(t, Options{Limit: NewWatchLimit(0), PollInterval: time.Hour})
-	if _, err := c.Views(t.Context(), []Place{inTeam}); err != nil || c.Watched() {
+	if _, err := c.Views(t.Context(), "a", []Place{inTeam}); err != nil || c.Watched() {
 		t.Errorf("a cluster with ConfigMaps counts as watched: %t, error %v", c.Watched(), err)
 	}
-	if _, err := c.Views(t.Context(), []Place{inTeam, deployments()}); err != nil {
+	if _, err := c.Views(t.Context(), "a", []Place{inTeam, deployments()}); err != nil {
 		t.Fatal(err)
 	}
 	for !c.Watched() {

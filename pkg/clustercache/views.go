@@ -30,13 +30,16 @@ type Place struct {
 type viewSet struct {
 	mu      sync.Mutex
 	started Views
-	closed  bool
+	// needed has the places that each user needs.
+	needed map[string][]Place
+	closed bool
 }
 
 // firstListTimeout bounds the first list of a view.
 const firstListTimeout = 20 * time.Second
 
-// View returns the view of a place after the first list. The view is nil where the cluster does not know the resource.
+// View returns the view of a place after the first list. The view is nil where the cluster does not know the resource. A view of a place that no
+// user of Views needs ends with the next change of the needed places.
 func (c *Cluster) View(ctx context.Context, at Place) (*View, error) {
 	v, err := c.startView(at) //nolint:contextcheck // a view outlives the request that needs it first
 	if err != nil {
@@ -47,9 +50,10 @@ func (c *Cluster) View(ctx context.Context, at Place) (*View, error) {
 	return c.awaitView(ctx, at, v)
 }
 
-// Views returns the views of places after the first lists, which run in parallel since a cluster may be far away. A view is
-// nil where the cluster does not know the resource.
-func (c *Cluster) Views(ctx context.Context, places []Place) (Views, error) {
+// Views returns the views of the places that a user needs now, after the first lists, which run in parallel since a cluster may be far away. A view
+// is nil where the cluster does not know the resource. The views of all places that no user needs end.
+func (c *Cluster) Views(ctx context.Context, user string, places []Place) (Views, error) {
+	c.needPlaces(user, places)
 	views := make([]*View, len(places))
 	for n, at := range places {
 		var err error
@@ -69,6 +73,29 @@ func (c *Cluster) Views(ctx context.Context, places []Place) (Views, error) {
 		out[at] = v
 	}
 	return out, failed
+}
+
+// ReleaseViews ends the views of the places that only the user needs.
+func (c *Cluster) ReleaseViews(user string) { c.needPlaces(user, nil) }
+
+// needPlaces records the places that a user needs, and drops the views that no user needs.
+func (c *Cluster) needPlaces(user string, places []Place) {
+	c.views.mu.Lock()
+	defer c.views.mu.Unlock()
+	if c.views.needed[user] = places; len(places) == 0 {
+		delete(c.views.needed, user)
+	}
+	needed := map[Place]bool{}
+	for _, places := range c.views.needed {
+		for _, at := range places {
+			needed[at] = true
+		}
+	}
+	for at, v := range c.views.started {
+		if !needed[at] {
+			c.views.drop(at, v)
+		}
+	}
 }
 
 // StartedViews returns the views that were started and not dropped since. A first list may be under way.
@@ -127,10 +154,15 @@ func (c *Cluster) dropView(at Place, v *View) {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
 	if c.views.started[at] == v {
-		v.cancel()
-		v.releaseQuota()
-		delete(c.views.started, at)
+		c.views.drop(at, v)
 	}
+}
+
+// drop ends a started view. The caller holds the lock.
+func (s *viewSet) drop(at Place, v *View) {
+	v.cancel()
+	v.releaseQuota()
+	delete(s.started, at)
 }
 
 // isListed reports whether the first list of the view has ended.

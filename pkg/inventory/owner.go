@@ -24,6 +24,9 @@ type Owner struct {
 	Name types.NamespacedName
 }
 
+// String names the owner, unlike every other owner of the same hub.
+func (o Owner) String() string { return fmt.Sprintf("%s %q", o.Component.Kind(), o.Name) }
+
 // AnchorName returns the name that the Knative Operator gives the anchor of the installation. The error is a
 // *clustercache.BlockedError for a name that is too long.
 func (o Owner) AnchorName() (string, error) {

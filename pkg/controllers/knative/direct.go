@@ -128,7 +128,7 @@ func (d *Direct) Ensure(ctx context.Context, resource *Resource) (Outcome, error
 // Forget implements Delivery.
 func (d *Direct) Forget(name types.NamespacedName) {
 	d.mu.Lock()
-	delete(d.installations, name)
+	d.forgetInstallation(name)
 	delete(d.waitingForPass, name)
 	d.mu.Unlock()
 	d.passLimit.Forget(name)

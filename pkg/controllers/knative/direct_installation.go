@@ -60,12 +60,22 @@ func (d *Direct) installationOf(config *unstructured.Unstructured, t *ReachableC
 	if i := d.installations[name]; i != nil && i.cluster == t.Cluster {
 		return i
 	}
+	d.forgetInstallation(name)
 	if d.installations == nil {
 		d.installations = map[types.NamespacedName]*installation{}
 	}
 	i := &installation{cluster: t.Cluster, Installation: direct.NewInstallation(t.Cluster, inventory.Owner{Component: d.Component, Hub: t.HubUID, Name: name}, d.Clock)}
 	d.installations[name] = i
 	return i
+}
+
+// forgetInstallation drops the memory of the resource's installation, and ends the views of the cluster that no other installation needs. The caller
+// holds the lock.
+func (d *Direct) forgetInstallation(name types.NamespacedName) {
+	if i := d.installations[name]; i != nil {
+		i.ReleaseViews()
+		delete(d.installations, name)
+	}
 }
 
 // removalRetryAfter returns the time until the next pass of a removal. The time doubles while the reason for the wait is the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 )
 
@@ -98,5 +99,25 @@ func TestEventsOfClusterAreLimited(t *testing.T) {
 				t.Errorf("%d passes follow the last event after %s", clusters.searches-before, retry)
 			}
 		})
+	}
+}
+
+// TestForgottenInstallationKeepsNoViews holds that the views of an installation end with the resource: other resources keep the connection to the cluster.
+func TestForgottenInstallationKeepsNoViews(t *testing.T) {
+	w := newRenderingFixture(t)
+	w.setAnswer("/api/v1/namespaces/knative-serving/configmaps", map[string]any{
+		"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "9"}, "items": []any{},
+	})
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	name := types.NamespacedName{Namespace: "knative-serving", Name: "self"}
+	cluster := w.d.installations[name].cluster
+	if len(cluster.StartedViews()) == 0 {
+		t.Fatal("the pass starts no view: the test shows nothing")
+	}
+	w.d.Forget(name)
+	if views := cluster.StartedViews(); len(views) > 0 {
+		t.Errorf("the views of %v stay", views)
 	}
 }

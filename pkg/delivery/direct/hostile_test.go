@@ -3,6 +3,7 @@
 package direct
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -52,5 +53,30 @@ func TestHostileAnchor(t *testing.T) {
 				t.Errorf("%s is gone", tc.survives)
 			}
 		})
+	}
+}
+
+// TestEditedAnchorKeepsNoViews holds that an anchor which users of the cluster edit again and again does not block an installation, and that the views
+// of the edits end.
+func TestEditedAnchorKeepsNoViews(t *testing.T) {
+	s, b := newClusterFixture(t), bundleOf(t)
+	s.settle(t, b)
+	before := len(s.cluster.StartedViews())
+	for round := range 4 {
+		s.edit(anchorPath, func(u *unstructured.Unstructured) {
+			text, _, _ := unstructured.NestedString(u.Object, "data", itemsKey)
+			for n := range 80 {
+				text += fmt.Sprintf(`{"version":"v1","resource":"secrets","kind":"Secret","namespace":"n%d-%d","name":"a","digest":"d"}`+"\n", round, n)
+			}
+			u.Object["data"] = map[string]any{itemsKey: text}
+		})
+		s.settle(t, b)
+		if n := len(s.cluster.StartedViews()); n != before {
+			t.Errorf("after %d edits there are %d views, want %d", round+1, n, before)
+		}
+	}
+	s.ReleaseViews()
+	if n := len(s.cluster.StartedViews()); n != 0 {
+		t.Errorf("without the installation there are %d views", n)
 	}
 }

@@ -23,7 +23,7 @@ func (i *Installation) inspectBundle(ctx context.Context, b *render.Bundle, opti
 	if a == nil {
 		return Outcome{Pending: true}, nil
 	}
-	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	seen, err := i.viewItems(ctx, a)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -114,7 +114,7 @@ func (i *Installation) Installed(ctx context.Context, namespace string) (render.
 	if recorded := a.Installed(); recorded.Running == recorded.Delivered {
 		return recorded, nil
 	}
-	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	seen, err := i.viewItems(ctx, a)
 	if err != nil {
 		return render.Installed{}, clustercache.WrapRefusal(err)
 	}
@@ -163,7 +163,7 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 	if err != nil {
 		return Outcome{}, errors.Join(err, i.unblockNamespace(ctx, b, err))
 	}
-	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	seen, err := i.viewItems(ctx, a)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -185,7 +185,7 @@ func (i *Installation) syncBundle(ctx context.Context, b *render.Bundle, options
 			return Outcome{}, err
 		}
 		p.awaitsCache = true
-		if seen, err = i.cluster.Views(ctx, a.Items.Places()); err != nil {
+		if seen, err = i.viewItems(ctx, a); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -251,7 +251,7 @@ func (i *Installation) currentAnchor(ctx context.Context, namespace string) (*in
 		clear(i.writtenVersions)
 	}
 	if a := i.anchor; a != nil && a.Namespace == namespace {
-		v, err := i.cluster.View(ctx, clustercache.Place{GroupVersionResource: configMapResource(), Namespace: namespace})
+		v, err := i.cluster.View(ctx, anchorPlace(namespace))
 		if err != nil {
 			return nil, err
 		}
@@ -262,6 +262,14 @@ func (i *Installation) currentAnchor(ctx context.Context, namespace string) (*in
 	i.anchor = nil
 	return i.store.Read(ctx, namespace)
 }
+
+// viewItems returns the views of the applied items of the anchor. The view of the anchor stays for currentAnchor.
+func (i *Installation) viewItems(ctx context.Context, a *inventory.Anchor) (clustercache.Views, error) {
+	return i.cluster.Views(ctx, i.owner.String(), append(a.Items.Places(), anchorPlace(a.Namespace)))
+}
+
+// ReleaseViews ends the views that only this installation needs.
+func (i *Installation) ReleaseViews() { i.cluster.ReleaseViews(i.owner.String()) }
 
 // retryDelay returns the time until the first failed object is tried again, or the first drifted object is repaired. An object
 // that was due and not tried waits for another failed object, or for an event; longestRetry is the limit of the wait. An object that another client

@@ -63,7 +63,7 @@ func (i *Installation) ObserveInventory(ctx context.Context, namespace string) (
 	if err != nil || a == nil {
 		return nil, clustercache.WrapRefusal(err)
 	}
-	seen, err := i.cluster.Views(ctx, a.Items.Places())
+	seen, err := i.viewItems(ctx, a)
 	if err != nil {
 		return nil, clustercache.WrapRefusal(err)
 	}
@@ -163,6 +163,11 @@ func markFinishedJobs(inv inventory.Items, seen clustercache.Views) (any bool) {
 		}
 	}
 	return any
+}
+
+// anchorPlace returns the place of an anchor in a namespace.
+func anchorPlace(namespace string) clustercache.Place {
+	return clustercache.Place{GroupVersionResource: configMapResource(), Namespace: namespace}
 }
 
 func configMapResource() schema.GroupVersionResource {

@@ -86,7 +86,7 @@ func (i *Installation) keepRendering(ctx context.Context, b *render.Bundle, a *i
 			return Outcome{}, err
 		}
 		p.awaitsCache = true
-		if seen, err = i.cluster.Views(ctx, a.Items.Places()); err != nil {
+		if seen, err = i.viewItems(ctx, a); err != nil {
 			return Outcome{}, err
 		}
 	}

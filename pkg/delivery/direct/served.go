@@ -84,7 +84,8 @@ func (i *Installation) listServedResources(ctx context.Context, gv schema.GroupV
 // isAlwaysServed reports whether every API server with an installation serves the group version.
 func isAlwaysServed(gv schema.GroupVersion) bool {
 	switch gv.String() {
-	case "v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1":
+	case "v1", "apps/v1", "autoscaling/v2", "batch/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1",
+		"apiextensions.k8s.io/v1":
 		return true
 	}
 	return false

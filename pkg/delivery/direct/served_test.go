@@ -82,6 +82,29 @@ func TestRemovalBehindProxy(t *testing.T) {
 	}
 }
 
+// TestRemovalOfPoliciesBehindProxy holds that the autoscalers and disruption budgets, which every API server serves, do not count as gone because a
+// proxy answers 404.
+func TestRemovalOfPoliciesBehindProxy(t *testing.T) {
+	const autoscaler, budget = "horizontalpodautoscalers/knative-serving/activator", "poddisruptionbudgets/knative-serving/activator-pdb"
+	for _, name := range []string{autoscaler, budget} {
+		s := newClusterFixture(t)
+		s.settle(t, bundleOf(t, func(b *render.Bundle) {
+			b.Payload = append(b.Payload,
+				rendered(t, "autoscaling/v2/horizontalpodautoscalers", "HorizontalPodAutoscaler knative-serving/activator", nil),
+				rendered(t, "policy/v1/poddisruptionbudgets", "PodDisruptionBudget knative-serving/activator-pdb", nil))
+		}))
+		s.disturb(refusesOnce(unserved(path{}), "get "+name))
+		options := RemoveOptions{Namespace: installed}
+		if waiting, err := s.Remove(t.Context(), options); err == nil {
+			t.Errorf("behind the proxy, the removal waits for %q without an error", waiting)
+		}
+		s.disturb(nil)
+		if waiting, err := s.Remove(t.Context(), options); err != nil || waiting != "" || s.find(name) != nil {
+			t.Errorf("waiting %q, %v, and %s is left: %t", waiting, err, name, s.find(name) != nil)
+		}
+	}
+}
+
 // TestUnrecordedRemovalBehindProxy holds that a list that a proxy answers with 404 does not end a removal without an anchor.
 func TestUnrecordedRemovalBehindProxy(t *testing.T) {
 	s := newClusterFixture(t)

@@ -286,15 +286,14 @@ func (p placedServices) awaitError(t *testing.T, text string, before map[string]
 
 // selectNone removes the label from all clusters: Argo CD deletes the Applications, and the add-on holds the removals.
 func (p placedServices) selectNone(t *testing.T) {
-	before := map[string]installationState{}
-	p.all(func(c *lab.Cluster) { before[c.Name] = p.readInstallation(t, c) })
+	before := p.readInstallations(t, p.Managed...)
 	p.selectClusters(t)
 	p.awaitApplications(t)
 	p.all(func(c *lab.Cluster) { p.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
-	p.all(func(c *lab.Cluster) { p.untouched(t, c, before[c.Name]) })
+	p.allUntouched(t, before)
 	p.selectClusters(t, p.Managed...)
 	p.awaitApplications(t, p.Managed...)
-	p.all(func(c *lab.Cluster) { p.awaitHandover(t, c, before[c.Name]) })
+	p.awaitHandovers(t, before)
 	available(t, p.Fleet, []api.Component{api.Serving}, p.Managed...)
 }
 
@@ -314,8 +313,7 @@ func (p placedServices) removeRole(t *testing.T) {
 
 // deletePlacement deletes the Placement, and applies the Placement again.
 func (p placedServices) deletePlacement(t *testing.T) {
-	applications, installations := p.listApplications(t), map[string]installationState{}
-	p.all(func(c *lab.Cluster) { installations[c.Name] = p.readInstallation(t, c) })
+	applications, installations := p.listApplications(t), p.readInstallations(t, p.Managed...)
 	if err := p.Clusters.ClusterV1beta1().Placements(p.namespace).Delete(t.Context(), placementName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +324,7 @@ func (p placedServices) deletePlacement(t *testing.T) {
 	}
 	p.awaitPlacement(t, placementName, p.Managed...)
 	p.refresh(t)
-	p.all(func(c *lab.Cluster) { p.awaitHandover(t, c, installations[c.Name]) })
+	p.awaitHandovers(t, installations)
 	if diff := cmp.Diff(applications, p.listApplications(t)); diff != "" {
 		t.Errorf("the Applications have changed (-before +after):\n%s", diff)
 	}

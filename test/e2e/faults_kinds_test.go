@@ -95,10 +95,7 @@ func (p push) forbidProfiles(t *testing.T) (permit func()) {
 // removeProfileKind deletes the kind ClusterProfile, runs a further fault, and restores the kind and the profile that OCM does not publish.
 // restored runs before all resources have to be Ready again.
 func (p push) removeProfileKind(t *testing.T, ways []way, fault, restored func()) {
-	before := map[string]map[string]string{}
-	for _, w := range ways {
-		before[w.Name] = w.restingSpecs(t)
-	}
+	before := restingSpecsOf(t, spokesOf(ways)...)
 	crd := p.deleteKind(t, profileCRD)
 	missing := verdicts{api.TargetClusterResolved: "False " + api.ReasonClusterProfileNotFound}
 	for _, w := range ways {
@@ -127,16 +124,15 @@ func (p push) removeProfileKind(t *testing.T, ways []way, fault, restored func()
 
 // removePlacementKind deletes the kind Placement, runs a further fault, and restores the kind and the Placement.
 func (p push) removePlacementKind(t *testing.T, fault func()) {
-	before := map[string]installationState{}
-	p.all(func(c *lab.Cluster) { before[c.Name] = p.readInstallation(t, c) })
+	before := p.readInstallations(t, p.Managed...)
 	crd := p.deleteKind(t, placementCRD)
 	p.all(func(c *lab.Cluster) { p.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
 	alive(t, p.Fleet)
 	fault()
-	p.all(func(c *lab.Cluster) { p.untouched(t, c, before[c.Name]) })
+	p.allUntouched(t, before)
 	p.restoreKind(t, crd)
 	p.createPlacement(t)
-	p.all(func(c *lab.Cluster) { p.awaitHandover(t, c, before[c.Name]) })
+	p.awaitHandovers(t, before)
 	available(t, p.Fleet, []api.Component{api.Serving}, p.Managed...)
 }
 

@@ -83,10 +83,12 @@ func (p push) awaitLeading(t *testing.T, managers ...string) {
 	t.Helper()
 	s := storyOf(t, p.Lab)
 	eventually(t, "all managers lead", time.Minute, func(ctx context.Context) error {
+		leading := 0
 		for _, program := range s.listPrograms() {
 			if !slices.Contains(managers, program.Name) {
 				continue
 			}
+			leading++
 			m, err := s.readMetrics(ctx, program)
 			if err == nil && len(m["workqueue_depth"]) == 0 {
 				err = fmt.Errorf("%s has no queues", program.Name)
@@ -94,6 +96,9 @@ func (p push) awaitLeading(t *testing.T, managers ...string) {
 			if err != nil {
 				return err
 			}
+		}
+		if leading != len(managers) {
+			return fmt.Errorf("%d of %q run", leading, managers)
 		}
 		return nil
 	})
@@ -149,7 +154,7 @@ func (p push) finalState(t *testing.T, ways []way) map[string]string {
 // hubWrites are the resources of the hub that a manager writes for a cluster with a work agent.
 func hubWrites() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
-		{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"},
+		workResource,
 		addOnResource,
 		{Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	}

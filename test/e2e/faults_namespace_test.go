@@ -46,10 +46,7 @@ func TestNamespaceFaults(t *testing.T) {
 // deleteAddOnNamespace deletes the namespace of the chart, ends the manager as the deletion of its pod does, and installs the chart
 // again.
 func (p push) deleteAddOnNamespace(t *testing.T, ways []way) {
-	before := map[string]map[string]string{}
-	for _, w := range ways {
-		before[w.Name] = w.restingSpecs(t)
-	}
+	before := restingSpecsOf(t, spokesOf(ways)...)
 	namespaces := p.hub.kube.CoreV1().Namespaces()
 	if err := namespaces.Delete(t.Context(), harness.Namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -49,12 +49,15 @@ func TestFaultsRemoval(t *testing.T) {
 	t.Run("a cluster is detached while its agent is stopped", func(t *testing.T) { p.detachAway(t, detached) })
 }
 
-// deploymentUIDs returns the UIDs of the Deployments in the install namespace.
+// deploymentUIDs returns the UIDs of the Deployments in the install namespace; an error when there is none.
 func (s spoke) deploymentUIDs(ctx context.Context) (map[string]types.UID, error) {
 	list, err := s.kube.AppsV1().Deployments("knative-serving").List(ctx, metav1.ListOptions{})
 	out := map[string]types.UID{}
 	for _, d := range list.Items {
 		out[d.Name] = d.UID
+	}
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s has no Deployments of Serving", s.Name)
 	}
 	return out, err
 }

@@ -92,18 +92,47 @@ type installationState struct {
 
 func (m team) readInstallation(t *testing.T, c *lab.Cluster) installationState {
 	t.Helper()
-	settled(t, m.Fleet, api.Serving, c)
-	objects := connect(t, c).restingSpecs(t)
-	works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
-	if err != nil {
-		t.Fatal(err)
+	return m.readInstallations(t, c)[c.Name]
+}
+
+// readInstallations returns the installations of clusters by the name of the cluster. All clusters come to rest at the same time.
+func (m team) readInstallations(t *testing.T, clusters ...*lab.Cluster) map[string]installationState {
+	t.Helper()
+	settled(t, m.Fleet, api.Serving, clusters...)
+	spokes := make([]spoke, 0, len(clusters))
+	for _, c := range clusters {
+		spokes = append(spokes, connect(t, c))
 	}
-	out := installationState{Works: map[string]string{}, Objects: objects}
-	for _, w := range works {
-		out.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
+	objects := restingSpecsOf(t, spokes...)
+	out := map[string]installationState{}
+	for _, c := range clusters {
+		works, err := m.ComponentWorks(t.Context(), api.Serving, c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := installationState{Works: map[string]string{}, Objects: objects[c.Name]}
+		for _, w := range works {
+			state.Works[w.Name] = fmt.Sprintf("%s generation %d deleted %t", w.UID, w.Generation, w.DeletionTimestamp != nil)
+		}
+		if a := m.addOn(t.Context(), t, api.Serving, c.Name); a != nil {
+			state.AddOn = a.UID
+		}
+		out[c.Name] = state
 	}
-	if a := m.addOn(t.Context(), t, api.Serving, c.Name); a != nil {
-		out.AddOn = a.UID
+	return out
+}
+
+// clustersOf returns the clusters of installations.
+func (m team) clustersOf(t *testing.T, installations map[string]installationState) []*lab.Cluster {
+	t.Helper()
+	var out []*lab.Cluster
+	for _, c := range m.Managed {
+		if _, found := installations[c.Name]; found {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 || len(out) != len(installations) {
+		t.Fatalf("the lab has %d of the clusters of %d installations", len(out), len(installations))
 	}
 	return out
 }
@@ -120,11 +149,21 @@ func (m team) current(ctx context.Context, c *lab.Cluster) (*addonv1beta1.Manage
 // awaitHandover waits until the add-on is another one and Available, and holds that neither works nor cluster have changed.
 func (m team) awaitHandover(t *testing.T, c *lab.Cluster, before installationState) {
 	t.Helper()
-	eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, m.checkHandover(c, before.AddOn))
-	now := m.readInstallation(t, c)
-	before.AddOn = now.AddOn
-	if diff := cmp.Diff(before, now); diff != "" {
-		t.Errorf("the installation on %s was written to (-before +after):\n%s", c.Name, diff)
+	m.awaitHandovers(t, map[string]installationState{c.Name: before})
+}
+
+// awaitHandovers is awaitHandover for several clusters.
+func (m team) awaitHandovers(t *testing.T, before map[string]installationState) {
+	t.Helper()
+	for _, c := range m.clustersOf(t, before) {
+		eventually(t, "Serving on "+c.Name+" has a new add-on and its works have an owner", 4*time.Minute, m.checkHandover(c, before[c.Name].AddOn))
+	}
+	for name, now := range m.readInstallations(t, m.clustersOf(t, before)...) {
+		expected := before[name]
+		expected.AddOn = now.AddOn
+		if diff := cmp.Diff(expected, now); diff != "" {
+			t.Errorf("the installation on %s was written to (-before +after):\n%s", name, diff)
+		}
 	}
 }
 
@@ -167,8 +206,14 @@ func (m team) awaitRemovalHeld(t *testing.T, c *lab.Cluster, reason string) {
 // untouched holds that the installation is what it was.
 func (m team) untouched(t *testing.T, c *lab.Cluster, before installationState) {
 	t.Helper()
-	if diff := cmp.Diff(before, m.readInstallation(t, c)); diff != "" {
-		t.Errorf("the installation on %s was touched (-before +after):\n%s", c.Name, diff)
+	m.allUntouched(t, map[string]installationState{c.Name: before})
+}
+
+// allUntouched is untouched for several clusters.
+func (m team) allUntouched(t *testing.T, before map[string]installationState) {
+	t.Helper()
+	if diff := cmp.Diff(before, m.readInstallations(t, m.clustersOf(t, before)...)); diff != "" {
+		t.Errorf("the installations were touched (-before +after):\n%s", diff)
 	}
 }
 
@@ -225,14 +270,13 @@ func (m team) all(run func(c *lab.Cluster)) {
 }
 
 func emptied(t *testing.T, m team) {
-	before := map[string]installationState{}
-	m.all(func(c *lab.Cluster) { before[c.Name] = m.readInstallation(t, c) })
+	before := m.readInstallations(t, m.Managed...)
 	m.selectByLabel(t, "yse")
 	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
 	event(t, m, "RemovalHeld")
 	m.replaceManager(t)
 	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
-	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
+	m.allUntouched(t, before)
 
 	m.selectByLabel(t, "yes")
 	eventually(t, "a hand-over has begun", 2*time.Minute, func(ctx context.Context) error {
@@ -251,18 +295,17 @@ func emptied(t *testing.T, m team) {
 		return errors.New("nothing has happened")
 	})
 	m.replaceManager(t)
-	m.all(func(c *lab.Cluster) { m.awaitHandover(t, c, before[c.Name]) })
+	m.awaitHandovers(t, before)
 	available(t, m.Fleet, []api.Component{api.Serving}, m.Managed...)
 }
 
 func deletePlacement(t *testing.T, m team) {
-	before := map[string]installationState{}
-	m.all(func(c *lab.Cluster) { before[c.Name] = m.readInstallation(t, c) })
+	before := m.readInstallations(t, m.Managed...)
 	if err := m.Clusters.ClusterV1beta1().Placements(m.namespace).Delete(t.Context(), placementName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.all(func(c *lab.Cluster) { m.awaitRemovalHeld(t, c, api.ReasonMassRemoval) })
-	m.all(func(c *lab.Cluster) { m.untouched(t, c, before[c.Name]) })
+	m.allUntouched(t, before)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RemovalAnnotation, api.RemovalConfirm)
 	_, err := m.AddOns.AddonV1beta1().ClusterManagementAddOns().Patch(t.Context(), api.Serving.AddOnName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {

@@ -278,6 +278,9 @@ func (h removalTenants) keepExecutor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(works) < 3 {
+		t.Fatalf("the installation is %d works, want foundation, payload and gate", len(works))
+	}
 	for _, w := range works {
 		if e := w.Spec.Executor; e == nil || e.Subject.ServiceAccount == nil || e.Subject.ServiceAccount.Name != executorName {
 			t.Errorf("ManifestWork %s has executor %+v", w.Name, e)

@@ -106,10 +106,8 @@ func checkSpokeFieldsKept(t *testing.T, f *harness.Fleet, s spoke) {
 	if len(before) < 10 {
 		t.Fatalf("Knative's webhooks have written next to nothing: %v", before)
 	}
-	for _, namespace := range []string{"knative-serving", "knative-eventing"} {
-		for range 2 {
-			awaitResync(t, s, namespace)
-		}
+	for range 2 {
+		awaitResync(t, s, "knative-serving", "knative-eventing")
 	}
 	if diff := cmp.Diff(before, readSpokeFields(t, s)); diff != "" {
 		t.Errorf("resyncs have changed what belongs to the cluster (-before +after):\n%s", diff)
@@ -184,27 +182,34 @@ func findFinishedJob(t *testing.T, s spoke) string {
 	return name
 }
 
-// awaitResync edits a ConfigMap and waits until the agent has repaired it.
-func awaitResync(t *testing.T, s spoke, namespace string) {
+// awaitResync edits a ConfigMap of each namespace at once, and waits until the agent has repaired all.
+func awaitResync(t *testing.T, s spoke, namespaces ...string) {
 	t.Helper()
-	maps := s.kube.CoreV1().ConfigMaps(namespace)
-	const name = "config-leader-election"
-	original, err := maps.Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	label := "app.kubernetes.io/name"
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"edited-by-hand"}}}`, label)
-	if _, err := maps.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the edited ConfigMap is repaired", 4*resync, func(ctx context.Context) error {
-		now, err := maps.Get(ctx, name, metav1.GetOptions{})
-		if err == nil && now.Labels[label] != original.Labels[label] {
-			err = fmt.Errorf("ConfigMap %s/%s still has label %q", namespace, name, now.Labels[label])
+	const name, label = "config-leader-election", "app.kubernetes.io/name"
+	original := map[string]string{}
+	for _, namespace := range namespaces {
+		found, err := s.kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
+		original[namespace] = found.Labels[label]
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"edited-by-hand"}}}`, label)
+	for _, namespace := range namespaces {
+		_, err := s.kube.CoreV1().ConfigMaps(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, namespace := range namespaces {
+		eventually(t, "the edited ConfigMap of "+namespace+" is repaired", 4*resync, func(ctx context.Context) error {
+			now, err := s.kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && now.Labels[label] != original[namespace] {
+				err = fmt.Errorf("ConfigMap %s/%s still has label %q", namespace, name, now.Labels[label])
+			}
+			return err
+		})
+	}
 }
 
 // readSpokeFields is what Knative writes on the cluster: the resourceVersions of its certificate Secrets, and the rules and CA
@@ -241,6 +246,9 @@ func readSpokeFields(t *testing.T, s spoke) map[string]string {
 func disableAndEnable(t *testing.T, f *harness.Fleet, s spoke) {
 	both := api.Components()
 	kept := foundationUIDs(t, s)
+	if len(kept) == 0 {
+		t.Fatal("the cluster has no CRD and no Namespace of Knative")
+	}
 	if err := f.Disable(t.Context(), names(both), []string{s.Name}); err != nil {
 		t.Fatal(err)
 	}

@@ -81,6 +81,32 @@ var (
 	appliedWorkResource = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "appliedmanifestworks"}
 )
 
+// listAnchors lists the ConfigMaps of a cluster with the inventories of direct delivery.
+func listAnchors(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
+	list, err := client.Resource(configMapResource).List(ctx, metav1.ListOptions{LabelSelector: api.ComponentLabel})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the anchors: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
+		_, found, err := unstructured.NestedString(o.Object, "data", "inventory")
+		return err != nil || !found || o.GetAnnotations()[api.InstalledForAnnotation] == ""
+	}), nil
+}
+
+// unrecordedWrites returns the violation of a cluster whose record lacks the writes of direct delivery.
+func unrecordedWrites(ctx context.Context, c *lab.Cluster) ([]string, error) {
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	anchors, err := listAnchors(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	changes, err := c.Changes()
+	return invariants.RecordWrites(c.Name, len(anchors), changes), err
+}
+
 // recordedObjects reads the anchors and the AppliedManifestWorks of a cluster.
 func recordedObjects(ctx context.Context, c *lab.Cluster) (map[invariants.Object]bool, error) {
 	client, err := dynamic.NewForConfig(c.Config)
@@ -88,16 +114,13 @@ func recordedObjects(ctx context.Context, c *lab.Cluster) (map[invariants.Object
 		return nil, err
 	}
 	out := map[invariants.Object]bool{}
-	anchors, err := client.Resource(configMapResource).List(ctx, metav1.ListOptions{LabelSelector: api.ComponentLabel})
+	anchors, err := listAnchors(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the anchors: %w", err)
+		return nil, err
 	}
-	for i := range anchors.Items {
-		a := &anchors.Items[i]
-		text, found, err := unstructured.NestedString(a.Object, "data", "inventory")
-		if err != nil || !found || a.GetAnnotations()[api.InstalledForAnnotation] == "" {
-			continue
-		}
+	for i := range anchors {
+		a := &anchors[i]
+		text, _, _ := unstructured.NestedString(a.Object, "data", "inventory")
 		items, err := inventory.Decode(text)
 		if err != nil {
 			return nil, fmt.Errorf("cannot decode anchor %s/%s: %w", a.GetNamespace(), a.GetName(), err)

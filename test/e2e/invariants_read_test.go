@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -37,18 +38,29 @@ type program struct {
 	lab.Component
 
 	log string
+	// logError is the error of reading the log.
+	logError error
 }
 
-// listPrograms lists all processes of the add-on.
+// listPrograms lists all processes of the add-on, and the recorded programs of pods.
 func (s *storyRecord) listPrograms() []program {
-	var out []program
+	out := slices.Clone(s.pods)
 	for _, c := range s.lab.Components() {
 		if filepath.Base(c.Command[0]) == "knative-addon" {
-			log, _ := os.ReadFile(c.Log)
-			out = append(out, program{c, string(log)})
+			log, err := os.ReadFile(c.Log)
+			out = append(out, program{c, string(log), err})
 		}
 	}
 	return out
+}
+
+// recordPod keeps the log of a program that runs in a pod, in place of an earlier log of the pod.
+func recordPod(t *testing.T, l *lab.Lab, of program) {
+	t.Helper()
+	s := storyOf(t, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods = append(slices.DeleteFunc(s.pods, func(p program) bool { return p.Name == of.Name }), of)
 }
 
 func (p program) hasFailed() bool { return p.State == process.Failed }
@@ -84,7 +96,10 @@ type report struct {
 	size      int
 }
 
-var addOnResource = schema.GroupVersionResource{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}
+var (
+	addOnResource = schema.GroupVersionResource{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}
+	workResource  = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"}
+)
 
 // readReports reads the resources of this project and its add-ons.
 func (s *storyRecord) readReports(ctx context.Context) ([]report, error) {

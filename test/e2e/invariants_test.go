@@ -30,10 +30,14 @@ const (
 type storyRecord struct {
 	lab *lab.Lab
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// shared are clusters of other labs that the hub of the lab writes to, too.
+	shared   []*lab.Cluster
 	removals []invariants.RemovalRequest
 	// written has the Secrets that the story has written, with values that the story may have replaced since.
 	written []invariants.Secret
+	// pods are programs of the add-on that have run in pods, as recordPod has read them. None is running.
+	pods    []program
 	closers []func()
 }
 
@@ -90,6 +94,15 @@ func requestRemoval(t *testing.T, l *lab.Lab, cluster *lab.Cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removals = append(s.removals, invariants.RemovalRequest{Cluster: cluster.Name, Since: time.Now()})
+}
+
+// checkShared has invariant I7 checked for a cluster of another lab that the hub of the lab writes to, too.
+func checkShared(t *testing.T, l *lab.Lab, cluster *lab.Cluster) {
+	t.Helper()
+	s := storyOf(t, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = append(s.shared, cluster)
 }
 
 // recordSecret keeps the values of a Secret that a story writes: no text may have a value, not even after the story has replaced the value.
@@ -157,7 +170,7 @@ func (s *storyRecord) recordedViolations(ctx context.Context) []string {
 		out = append(out, nameViolations("I5", invariants.TellNoSecret(text.where, text.content, secrets), nil)...)
 	}
 	for _, p := range s.listPrograms() {
-		out = append(out, nameViolations("I6", invariants.RunOn(p.Name, p.hasFailed(), p.log), nil)...)
+		out = append(out, nameViolations("I6", invariants.RunOn(p.Name, p.hasFailed(), p.log), p.logError)...)
 		out = append(out, nameViolations("I9", invariants.EndRefusals(p.Name, p.log), nil)...)
 		peak, err := p.peakMemory()
 		out = append(out, nameViolations("I8", invariants.StayBounded(p.Name, peak), err)...)
@@ -190,7 +203,7 @@ func (s *storyRecord) restingViolations(ctx context.Context) (found, former []st
 
 // writesSince returns the violations of I7 since the time, and the time of the last write to any cluster.
 func (s *storyRecord) writesSince(since time.Time) (violations []string, last time.Time) {
-	for _, c := range append(s.lab.Clusters(), s.lab.Hub) {
+	for _, c := range slices.Concat(s.lab.Clusters(), s.shared, []*lab.Cluster{s.lab.Hub}) {
 		changes, err := c.Changes()
 		violations = append(violations, nameViolations("I7", invariants.WriteNothing(c.Name, changes, since), err)...)
 		if of := invariants.LastWrite(changes); of.After(last) {
@@ -233,6 +246,8 @@ func (s *storyRecord) settledViolations(ctx context.Context) []string {
 			err = fmt.Errorf("%s: %w", c.Name, err)
 		}
 		out = append(out, nameViolations("I2", invariants.OrphanNothing(c.Name, delivered, recorded, notes), err)...)
+		unrecorded, err := unrecordedWrites(ctx, c)
+		out = append(out, nameViolations("I7", unrecorded, err)...)
 	}
 	return out
 }
@@ -250,8 +265,12 @@ func (s *storyRecord) measuredViolations(ctx context.Context) []string {
 		if err != nil {
 			err = fmt.Errorf("metrics of %s: %w", p.Name, err)
 		}
+		longest := m["workqueue_longest_running_processor_seconds"]
+		if err == nil && len(longest) == 0 && len(m["workqueue_depth"]) > 0 {
+			err = fmt.Errorf("%s does not measure how long passes run", p.Name)
+		}
 		queues += len(m["workqueue_depth"])
-		out = append(out, nameViolations("I4", invariants.ServeAll(m["workqueue_longest_running_processor_seconds"]), err)...)
+		out = append(out, nameViolations("I4", invariants.ServeAll(longest), err)...)
 		out = append(out, nameViolations("I8", invariants.DrainQueues(m["workqueue_depth"]), nil)...)
 	}
 	if queues == 0 {

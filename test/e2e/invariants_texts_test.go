@@ -62,7 +62,7 @@ func (s *storyRecord) readTexts(ctx context.Context) ([]writtenText, error) {
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 		api.Serving.Resource(), api.Eventing.Resource(), fleetv1alpha1.Resource(), profileResource, addOnResource,
 		{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "clustermanagementaddons"},
-		{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"},
+		workResource,
 		{Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	} {
 		list, err := listAll(ctx, client, gvr)

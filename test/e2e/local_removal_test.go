@@ -156,6 +156,9 @@ func (l localInstalls) pods(t *testing.T) []string {
 			out = append(out, p.GetName()+" "+string(p.GetUID()))
 		}
 	}
+	if len(out) == 0 {
+		t.Fatal("the hub has no pods of Knative")
+	}
 	slices.Sort(out)
 	return out
 }

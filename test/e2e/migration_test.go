@@ -94,10 +94,7 @@ func isAvailable(a *addonv1beta1.ManagedClusterAddOn) bool {
 
 func changeNumberOfClusters(t *testing.T, m team) {
 	two := m.awaitSelectedClusters(t, 2)
-	before := map[string]installationState{}
-	for _, c := range two {
-		before[c.Name] = m.readInstallation(t, c)
-	}
+	before := m.readInstallations(t, two...)
 	m.number(t, 1)
 	one := m.awaitSelectedClusters(t, 1)[0]
 	m.untouched(t, one, before[one.Name])

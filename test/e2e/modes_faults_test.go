@@ -75,6 +75,15 @@ func (f *fault) run(t *testing.T, ways []way) {
 	}
 }
 
+// spokesOf returns the clusters of ways.
+func spokesOf(ways []way) []spoke {
+	out := make([]spoke, 0, len(ways))
+	for _, w := range ways {
+		out = append(out, w.spoke)
+	}
+	return out
+}
+
 // specsOf returns what specs returns of all clusters.
 func specsOf(t *testing.T, ways []way) map[string]string {
 	t.Helper()

@@ -232,7 +232,8 @@ func (w way) in(namespace string) way {
 	return w
 }
 
-// runningPods are the pods of Serving's Deployments by UID, with how often their containers were restarted.
+// runningPods are the pods of Serving's Deployments by UID, with how often their containers were restarted. A namespace without pods fails the
+// test: a comparison with no pods proves nothing.
 func runningPods(t *testing.T, s spoke) []string {
 	t.Helper()
 	return runningPodsIn(t, s, api.Serving.InstallNamespace())
@@ -251,6 +252,9 @@ func runningPodsIn(t *testing.T, s spoke, namespace string) []string {
 			restarts += c.RestartCount
 		}
 		out = append(out, fmt.Sprintf("%s %s, %d restarts", pod.Name, pod.UID, restarts))
+	}
+	if len(out) == 0 {
+		t.Fatalf("namespace %s of %s has no pods", namespace, s.Name)
 	}
 	slices.Sort(out)
 	return out

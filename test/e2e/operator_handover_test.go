@@ -59,9 +59,6 @@ func TestOperatorHandover(t *testing.T) {
 	h.apply(t, api.Serving, "edge-7", kourier())
 	h.ready(t, api.Serving, "edge-7")
 	before := runningPods(t, cluster)
-	if len(before) == 0 {
-		t.Fatal("the Knative Operator has installed no pods")
-	}
 
 	t.Run("the chart refuses a hub with a running Knative Operator", func(t *testing.T) { h.refuseChart(t) })
 	if err := l.Stop(tools.KnativeOperator); err != nil {

@@ -60,7 +60,7 @@ const account = "fleet"
 // newToken recreates the ServiceAccount of the fleet on the cluster and returns its token. The cluster refuses earlier tokens.
 func (l directCluster) newToken(t *testing.T) string {
 	t.Helper()
-	accounts := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
+	accounts := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
 	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (l directCluster) may(t *testing.T, role string) {
 	_, err := l.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: account}},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: account}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +148,9 @@ spec:
 		list, err := l.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
+		}
+		if len(list.Items) == 0 {
+			return errors.New("there are no Deployments")
 		}
 		for _, d := range list.Items {
 			if d.Status.AvailableReplicas != *d.Spec.Replicas {
@@ -246,7 +249,7 @@ func (l directCluster) log(t *testing.T, component string) string {
 // revokeCredential takes the account away whose token the manager uses, and gives it a token of a new one.
 func (l directCluster) revokeCredential(t *testing.T) {
 	before := l.restingSpecs(t)
-	if err := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceSystem).Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
+	if err := l.kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Delete(t.Context(), account, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got := l.becomes(t, api.Serving, l.Name, conditionState{api.TargetClusterResolved, metav1.ConditionFalse, api.ReasonRemoteClientCreationFailed})

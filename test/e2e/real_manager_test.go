@@ -13,12 +13,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
+	"open-cluster-management.io/knative-addon/test/e2e/harness/invariants"
 	"open-cluster-management.io/knative-addon/test/lab"
+	"open-cluster-management.io/knative-addon/test/lab/process"
 )
 
 // pluginImage is the image of an access provider, which has the plugin at pluginPath.
@@ -97,6 +100,9 @@ func newManagerPods(t *testing.T, l *lab.Lab) managerPods {
 	t.Cleanup(func() {
 		m.on.logPodsOnFailure(t, f)
 		m.logManagersOnFailure(t)
+		if t.Failed() { // else the pods are gone
+			m.recordPods(t)
+		}
 	})
 	return m
 }
@@ -120,7 +126,57 @@ func (m managerPods) logManagersOnFailure(t *testing.T) {
 // managerSelector selects the pods of the manager.
 const managerSelector = "app.kubernetes.io/component=manager"
 
-// helm installs or upgrades the chart with arguments.
+// recordPods has invariants I5, I6 and I9 checked for the present pods of the manager, before the pods end: a node keeps no log of a deleted pod.
+// The latest passes of I9 and the metrics of I4 and I8 are of a fleet at rest, and replaceByProcess leaves these to a process. recordPods
+// returns the number of passes in the logs.
+func (m managerPods) recordPods(t *testing.T) (passes int) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // a failed story has ended
+	pods, err := m.hub.kube.CoreV1().Pods(harness.Namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
+	if err != nil || len(pods.Items) == 0 {
+		t.Errorf("the manager has no pods to record, error %v", err)
+		return 0
+	}
+	for i := range pods.Items {
+		p, err := m.readPod(ctx, &pods.Items[i])
+		if err != nil {
+			t.Errorf("cannot record pod %q: %v", pods.Items[i].Name, err)
+			continue
+		}
+		recordPod(t, m.Lab, p)
+		passes += len(invariants.LatestPasses(p.log))
+	}
+	return passes
+}
+
+// readPod reads the log of the manager in a pod, also of the container before a restart.
+func (m managerPods) readPod(ctx context.Context, pod *corev1.Pod) (program, error) {
+	out := program{Component: lab.Component{Name: "pod " + pod.Name, State: process.Stopped}}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.RestartCount > 0 {
+			if before := s.LastTerminationState.Terminated; before != nil && before.ExitCode != 0 {
+				out.State = process.Failed
+			}
+			log, err := m.readLog(ctx, pod.Name, true)
+			if err != nil {
+				return out, err
+			}
+			out.log += log
+		}
+	}
+	log, err := m.readLog(ctx, pod.Name, false)
+	if out.log += log; err == nil && log == "" {
+		err = errors.New("the log is empty")
+	}
+	return out, err
+}
+
+func (m managerPods) readLog(ctx context.Context, pod string, previous bool) (string, error) {
+	log, err := m.hub.kube.CoreV1().Pods(harness.Namespace).GetLogs(pod, &corev1.PodLogOptions{Container: "manager", Previous: previous}).DoRaw(ctx)
+	return string(log), err
+}
+
+// helm installs or upgrades the chart with arguments. The log of the manager has every pass, as recordPods needs.
 func (m managerPods) helm(t *testing.T, args ...string) {
 	t.Helper()
 	root, err := harness.Repository()
@@ -129,13 +185,14 @@ func (m managerPods) helm(t *testing.T, args ...string) {
 	}
 	args = append([]string{
 		"upgrade", "--install", "knative-addon", filepath.Join(root, "charts", "knative-addon"), "--namespace", harness.Namespace, "--create-namespace",
+		"--set", "extraArgs={--v=1}",
 	}, args...)
 	if _, err := m.Command(t.Context(), "helm", args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// installChart installs the chart with its default values.
+// installChart installs the chart with its default values but for the verbosity.
 func (m managerPods) installChart(t *testing.T) {
 	start := time.Now()
 	m.helm(t)
@@ -191,6 +248,7 @@ func (m managerPods) addPlugin(delivery string) func(t *testing.T) {
 		if err := os.WriteFile(file, fmt.Appendf(nil, pluginValues, delivery), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		m.recordPods(t)
 		start := time.Now()
 		m.helm(t, "--values", file)
 		m.awaitManagers(t)
@@ -221,6 +279,7 @@ func (m managerPods) editWithoutLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		pod, _, _ := strings.Cut(leader, "_")
+		m.recordPods(t)
 		start := time.Now()
 		if err := m.hub.kube.CoreV1().Pods(harness.Namespace).Delete(t.Context(), pod, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -278,6 +337,9 @@ func (m managerPods) removeBoth(t *testing.T) {
 // replaceByProcess ends the pods and runs the manager as a process: the invariants at the end of a story read metrics and log of a process.
 func (m managerPods) replaceByProcess(t *testing.T) {
 	t.Helper()
+	if m.recordPods(t) == 0 {
+		t.Error("the logs of the pods have no pass for the invariants")
+	}
 	m.helm(t, "--set", "replicaCount=0")
 	eventually(t, "the pods of the manager have ended", time.Minute, func(ctx context.Context) error {
 		pods, err := m.hub.kube.CoreV1().Pods(harness.Namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})

@@ -18,7 +18,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -60,42 +60,26 @@ func watchNoWrites(t *testing.T, m team, c api.Component, cluster string) func(t
 		return m.readHubVersions(ctx, c, cluster)
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), noWriteTime)
-	single := metav1.ListOptions{FieldSelector: "metadata.name=" + cluster}
-	var watches []watch.Interface
-	add := func(w watch.Interface, err error) {
+	var watches []*harness.WriteWatch
+	add := func(resource dynamic.ResourceInterface, selector metav1.ListOptions) {
+		w, err := harness.WatchWrites(ctx, resource, selector)
 		if err != nil {
+			cancel()
 			t.Fatal(err)
 		}
 		watches = append(watches, w)
 	}
-	add(m.resources(c).Watch(ctx, single))
-	add(m.AddOns.AddonV1beta1().ManagedClusterAddOns(cluster).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.AddOnName()}))
-	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: harness.Payloads(c)}))
-	add(m.Works.WorkV1().ManifestWorks(cluster).Watch(ctx, metav1.ListOptions{LabelSelector: api.FoundationLabel + "=" + string(c)}))
-	written := make(chan string, len(watches))
-	for _, w := range watches {
-		go func() {
-			var out []string
-			for e := range w.ResultChan() {
-				if e.Type == watch.Modified || e.Type == watch.Deleted || e.Type == watch.Error {
-					o, err := apimeta.Accessor(e.Object)
-					if err != nil {
-						out = append(out, fmt.Sprintf("%s %v", e.Type, e.Object))
-						continue
-					}
-					out = append(out, fmt.Sprintf("%s %T %s: %s", e.Type, e.Object, o.GetName(), lastFieldManager(o)))
-				}
-			}
-			written <- strings.Join(out, "\n")
-		}()
-	}
+	add(m.resources(c), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster})
+	add(m.configs.Resource(addOnResource).Namespace(cluster), metav1.ListOptions{FieldSelector: "metadata.name=" + c.AddOnName()})
+	works := m.configs.Resource(workResource).Namespace(cluster)
+	add(works, metav1.ListOptions{LabelSelector: harness.Payloads(c)})
+	add(works, metav1.ListOptions{LabelSelector: api.FoundationLabel + "=" + string(c)})
 	return func(t *testing.T) {
 		t.Helper()
-		<-ctx.Done()
-		cancel()
-		for range watches {
-			if w := <-written; w != "" {
-				t.Errorf("written while nothing changed:\n%s", w)
+		defer cancel()
+		for _, w := range watches {
+			if writes := w.Wait(); len(writes) > 0 {
+				t.Errorf("written while nothing changed:\n%s", strings.Join(writes, "\n"))
 			}
 		}
 	}
@@ -117,16 +101,6 @@ func (m team) readHubVersions(ctx context.Context, c api.Component, cluster stri
 		out[works[i].Name] = works[i].ResourceVersion
 	}
 	return out, err
-}
-
-// lastFieldManager returns the last field manager of an object, with the fields.
-func lastFieldManager(o metav1.Object) string {
-	fields := o.GetManagedFields()
-	if len(fields) == 0 {
-		return "no field manager"
-	}
-	last := slices.MaxFunc(fields, func(a, b metav1.ManagedFieldsEntry) int { return a.Time.Compare(b.Time.Time) })
-	return fmt.Sprintf("%s %s %s", last.Manager, last.Subresource, last.FieldsV1)
 }
 
 // unavailable has a workload that cannot run: the cluster's nodes take no pods, and the one that runs is deleted.

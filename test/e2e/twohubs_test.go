@@ -36,6 +36,7 @@ func TestTwoHubs(t *testing.T) {
 	if err := q.Join(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+	checkShared(t, q.Lab, c)
 	token := directCluster{push: p, spoke: connect(t, c)}.newToken(t)
 	one, two := shareCluster(t, p, c, token), shareCluster(t, q, c, token)
 
@@ -178,10 +179,30 @@ func (s spoke) restingVersions(t *testing.T) map[string]string {
 // restingSpecs waits until nobody writes to the Knative of a cluster any more, and returns what specs returns.
 func (s spoke) restingSpecs(t *testing.T) map[string]string {
 	t.Helper()
-	s.awaitWebhooksWritten(t)
-	return awaitRest(t, "the Knative of "+s.Name, func(context.Context) (map[string]string, error) {
-		return specs(t, s), nil //nolint:contextcheck // the function uses the context of the test
+	return restingSpecsOf(t, s)[s.Name]
+}
+
+// restingSpecsOf waits until nobody writes to the Knative of any of the clusters any more, and returns what specs returns, by cluster.
+func restingSpecsOf(t *testing.T, spokes ...spoke) map[string]map[string]string {
+	t.Helper()
+	var clusters []string
+	for _, s := range spokes {
+		s.awaitWebhooksWritten(t)
+		clusters = append(clusters, s.Name)
+	}
+	var last map[string]map[string]string
+	awaitRest(t, "the Knative of "+strings.Join(clusters, ", "), func(context.Context) (map[string]string, error) {
+		last = map[string]map[string]string{}
+		all := map[string]string{}
+		for _, s := range spokes {
+			last[s.Name] = specs(t, s) //nolint:contextcheck // the function uses the context of the test
+			for name, version := range last[s.Name] {
+				all[s.Name+" "+name] = version
+			}
+		}
+		return all, nil
 	})
+	return last
 }
 
 // adoptForeign has Knative installed by somebody else.

@@ -33,8 +33,8 @@ func stepVersions(t *testing.T, f *harness.Fleet) {
 	t.Cleanup(func() { setConfiguration(t, f, cluster, "") })
 
 	installed, err := s.deploymentUIDs(t.Context())
-	if err != nil || len(installed) == 0 {
-		t.Fatalf("the Deployments are %v, error %v", installed, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	before := workGenerations(t, f, cluster)
 	setConfiguration(t, f, cluster, "too-far")

@@ -69,12 +69,19 @@ const reports = `- level: Request
   - {group: addon.open-cluster-management.io, resources: ["*/status"]}
 `
 
-// spokeWrites records the writes with the Credential, and those of administrators but for the status of simulated nodes and pods.
+// spokeWrites records the writes of administrators and of ServiceAccounts, with which clients outside of the cluster write, but for the status of
+// simulated nodes and pods. The controllers of Kubernetes, the agents of OCM and the programs of Knative are no such clients.
 const spokeWrites = `- {level: None, resources: [{group: "", resources: [nodes, nodes/status, pods, pods/status, events]}, {group: coordination.k8s.io}]}
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
   omitStages: [RequestReceived, ResponseStarted, Panic]
   users: [admin, "system:serviceaccount:kube-system:fleet-access"]
+- level: None
+  userGroups: ["system:serviceaccounts:kube-system", "system:serviceaccounts:open-cluster-management-agent", "system:serviceaccounts:knative-serving", "system:serviceaccounts:knative-eventing"]
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+  omitStages: [RequestReceived, ResponseStarted, Panic]
+  userGroups: ["system:serviceaccounts"]
 `
 
 // auditPolicy is the audit policy of an API server; empty means that nothing is recorded.

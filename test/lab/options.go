@@ -46,8 +46,9 @@ type Options struct {
 	// records: see Lab.RequestsOf and Lab.ListRequestsOf.
 	AuditedAccounts []string
 	// RecordChanges has every API server record who deletes CRDs, Namespaces and resources of Knative. The API servers of spokes
-	// also record the writes with their Credential and of administrators, and the hub's the content of the Events and statuses that
-	// AuditedAccounts write: see Cluster.Changes and Lab.RecordsChanges. On spokes, AuditLog takes precedence.
+	// also record the writes of administrators and of ServiceAccounts from outside of the cluster, such as their Credential, and the hub's the
+	// content of the Events and statuses that AuditedAccounts write: see Cluster.Changes and Lab.RecordsChanges. On spokes, AuditLog takes
+	// precedence.
 	RecordChanges bool
 	// Dir is the lab's directory; empty means a new temporary one that is removed at the end.
 	Dir string

@@ -264,6 +264,24 @@ func TestWriteNothing(t *testing.T) {
 	}
 }
 
+func TestRecordWrites(t *testing.T) {
+	write := lab.Change{Time: start, Agent: manager, Verb: "patch", Group: "apps", Resource: "deployments"}
+	other := write
+	other.Agent = testProgram
+	for name, tc := range map[string]struct {
+		anchors int
+		changes []lab.Change
+		want    string
+	}{
+		"the record has a write of the manager": {anchors: 1, changes: []lab.Change{other, write}},
+		"the record has writes of others only":  {anchors: 2, changes: []lab.Change{other}, want: "c1 has 2 anchors, and its record has no write"},
+		"the record is empty":                   {anchors: 1, want: "no write of the add-on"},
+		"the cluster has no anchor":             {changes: []lab.Change{other}},
+	} {
+		t.Run(name, func(t *testing.T) { expectViolation(t, RecordWrites("c1", tc.anchors, tc.changes), tc.want) })
+	}
+}
+
 func TestBounds(t *testing.T) {
 	expectViolation(t, StayBounded("manager", 511), "")
 	expectViolation(t, StayBounded("manager", 513), "513 MB of resident memory")

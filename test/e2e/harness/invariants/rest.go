@@ -132,6 +132,15 @@ func WriteNothing(cluster string, changes []lab.Change, since time.Time) []strin
 	return out
 }
 
+// RecordWrites holds that WriteNothing sees the writes of direct delivery: the record of a cluster with anchors has a write of the add-on. A
+// record that leaves out the account of the manager has none.
+func RecordWrites(cluster string, anchors int, changes []lab.Change) []string {
+	if anchors == 0 || !LastWrite(changes).IsZero() {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s has %d anchors, and its record has no write of the add-on", cluster, anchors)}
+}
+
 // LastWrite returns the time of the last change that WriteNothing counts; the zero time without such a change.
 func LastWrite(changes []lab.Change) time.Time {
 	var last time.Time

@@ -37,9 +37,7 @@ func newBundleCommand() *cobra.Command {
 			"like credentials are withheld; read the archive before sending the archive to others. The command reads neither Secrets nor ConfigMaps. When a " +
 			"list fails, the command writes the other lists, and ends with exit code 1.",
 		Example: bundleExample,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.runBundle(cmd, args)
-		},
+		RunE:    c.runBundle,
 	}
 	cmd.ValidArgsFunction = c.completeClusters
 	flags := cmd.Flags()

@@ -19,16 +19,16 @@ import (
 // completionTimeout is the time after which a shell gets no words from the hub.
 const completionTimeout = 5 * time.Second
 
-// listInstallations returns the installations for a completion; none when the hub does not answer, because a shell shows no error.
-func (f *hubFlags) listInstallations(ctx context.Context, namespace string) []installations.Installation {
+// listHub returns the objects of a namespace for a completion; none when the hub does not answer, because a shell shows no error.
+func (f *hubFlags) listHub(ctx context.Context, namespace string) installations.Objects {
 	hub, err := f.connect()
 	if err != nil {
-		return nil
+		return installations.Objects{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	objects, _ := hub.List(ctx, installations.Query{Namespace: namespace, Components: api.Components()})
-	return installations.Compose(objects)
+	return objects
 }
 
 // selectWords returns the words with a prefix, sorted and unique, without the words that the command line has already.
@@ -42,7 +42,7 @@ func selectWords(words []string, prefix string, given ...string) []string {
 // completeClusters completes the names of clusters.
 func (f *hubFlags) completeClusters(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	for _, i := range f.listInstallations(cmd.Context(), f.namespace) {
+	for _, i := range installations.Compose(f.listHub(cmd.Context(), f.namespace)) {
 		words = append(words, i.Cluster)
 	}
 	return selectWords(words, prefix, given...), cobra.ShellCompDirectiveNoFileComp
@@ -51,7 +51,7 @@ func (f *hubFlags) completeClusters(cmd *cobra.Command, given []string, prefix s
 // completeClustersAndResources completes the names of clusters, and namespace/name of resources.
 func (f *hubFlags) completeClustersAndResources(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	for _, i := range f.listInstallations(cmd.Context(), f.namespace) {
+	for _, i := range installations.Compose(f.listHub(cmd.Context(), f.namespace)) {
 		words = append(words, i.Cluster)
 		if i.Object.Kind == i.Component.Kind() {
 			words = append(words, i.Object.Namespace+"/"+i.Object.Name)
@@ -93,13 +93,7 @@ func (c *requestCommand) listObjects(ctx context.Context, kind string) []string 
 	if kind == strings.ToLower(installations.DefinitionKind) {
 		return []string{kind + "/" + api.Serving.AddOnName(), kind + "/" + api.Eventing.AddOnName()}
 	}
-	hub, err := c.connect()
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	objects, _ := hub.List(ctx, installations.Query{Namespace: c.namespace, Components: api.Components()})
+	objects := c.listHub(ctx, c.namespace)
 	var out []string
 	for _, addOn := range objects.AddOns {
 		if kind == strings.ToLower(installations.AddOnKind) {
@@ -123,13 +117,7 @@ func (c *requestCommand) listObjects(ctx context.Context, kind string) []string 
 
 // completeNamespaces completes the namespaces of resources and add-ons. The list of all namespaces would need a further permission.
 func (f *hubFlags) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	hub, err := f.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	objects, _ := hub.List(ctx, installations.Query{Components: api.Components()})
+	objects := f.listHub(cmd.Context(), "")
 	var words []string
 	for _, addOn := range objects.AddOns {
 		words = append(words, addOn.Namespace)

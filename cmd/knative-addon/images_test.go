@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -165,7 +166,7 @@ func TestImagesInput(t *testing.T) {
 			}
 		})
 	}
-	if _, err := execute(t, newImagesCommand(), servingYAML, "-f", "-", "--version", "9.9"); render.ReasonOf(err) != render.ReasonUnknownVersion || exitCodeOf(newImagesCommand(), err) != exitImagesNotChecked {
+	if _, err := execute(t, newImagesCommand(), servingYAML, "-f", "-", "--version", "9.9"); render.ReasonOf(err) != api.ReasonUnknownVersion || exitCodeOf(newImagesCommand(), err) != exitImagesNotChecked {
 		t.Errorf("without a check, error is %v", err)
 	}
 }

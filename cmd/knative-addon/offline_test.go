@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/render/releases"
 )
@@ -151,16 +152,16 @@ func TestOfflineBadInput(t *testing.T) {
 		reason render.Reason
 		want   string
 	}{
-		"unknown output":  {servingYAML, []string{"-f", "-", "-o", "xml"}, render.ReasonInternal, "yaml, json or summary"},
-		"unknown mode":    {servingYAML, []string{"-f", "-", "--mode", "mail"}, render.ReasonInternal, "ManifestWork or Direct"},
-		"no file":         {"", nil, render.ReasonInternal, "filename"},
-		"missing file":    {"", []string{"-f", "/nowhere.yaml"}, render.ReasonInternal, "/nowhere.yaml"},
-		"empty input":     {"", []string{"-f", "-"}, render.ReasonInvalidSpec, "no KnativeServing"},
-		"unknown version": {strings.ReplaceAll(servingYAML, "1.23", "1.3"), []string{"-f", "-"}, render.ReasonUnknownVersion, "1.23"},
+		"unknown output":  {servingYAML, []string{"-f", "-", "-o", "xml"}, api.ReasonRenderFailed, "yaml, json or summary"},
+		"unknown mode":    {servingYAML, []string{"-f", "-", "--mode", "mail"}, api.ReasonRenderFailed, "ManifestWork or Direct"},
+		"no file":         {"", nil, api.ReasonRenderFailed, "filename"},
+		"missing file":    {"", []string{"-f", "/nowhere.yaml"}, api.ReasonRenderFailed, "/nowhere.yaml"},
+		"empty input":     {"", []string{"-f", "-"}, api.ReasonInvalidSpec, "no KnativeServing"},
+		"unknown version": {strings.ReplaceAll(servingYAML, "1.23", "1.3"), []string{"-f", "-"}, api.ReasonUnknownVersion, "1.23"},
 		"refused remote manifest": {
 			strings.Replace(servingYAML, "spec: {", "spec: {additionalManifests: [{URL: https://example.com/a.yaml}], ", 1),
 			[]string{"-f", "-"},
-			render.ReasonRemoteManifestRefused, "example.com",
+			api.ReasonRemoteManifestRefused, "example.com",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

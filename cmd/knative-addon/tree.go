@@ -28,9 +28,7 @@ func newTreeCommand() *cobra.Command {
 			"with the objects that the work agent could not apply, or that are not available. Without a work agent, the conditions of the resource name the " +
 			"workloads that are not ready. The command reads the hub alone.",
 		Example: treeExample,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.runTree(cmd, args)
-		},
+		RunE:    f.runTree,
 	}
 	cmd.ValidArgsFunction = f.completeTree
 	f.add(cmd, "list only objects of this namespace; empty means all namespaces")

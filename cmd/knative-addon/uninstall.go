@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
 	"open-cluster-management.io/knative-addon/pkg/hub"
@@ -24,9 +23,7 @@ const listedBlockers = 20
 
 // hubClients returns the clients of the hub of a kubeconfig; without a kubeconfig, of the pod's hub.
 func hubClients(kubeconfig string) (hub.Clients, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := load(kubeconfig, "").ClientConfig()
 	if err != nil {
 		return hub.Clients{}, fmt.Errorf("cannot read the hub's kubeconfig: %w", err)
 	}

@@ -49,7 +49,7 @@ type RenderedBundles struct {
 var _ Bundles = (*RenderedBundles)(nil)
 
 // DetermineBundle returns the bundle of the add-on, or the fault of the add-on's configuration. Only a change of the configuration
-// fixes a fault, except that a fault with render.ReasonPending ends when the bundle is rendered.
+// fixes a fault, except that a fault with api.FaultRenderPending ends when the bundle is rendered.
 func DetermineBundle(ctx context.Context, bundles Bundles, addon *addonv1beta1.ManagedClusterAddOn) (bundle *render.Bundle, fault *render.Error, err error) {
 	bundle, err = bundles.Bundle(ctx, addon)
 	if errors.As(err, &fault) {
@@ -60,7 +60,7 @@ func DetermineBundle(ctx context.Context, bundles Bundles, addon *addonv1beta1.M
 
 // IsRendering reports whether the fault ends as soon as the bundle is rendered.
 func IsRendering(fault *render.Error) bool {
-	return fault != nil && fault.Reason == render.ReasonPending
+	return fault != nil && fault.Reason == api.FaultRenderPending
 }
 
 // Bundle implements Bundles. Bundle returns an error that render.IsPending recognizes while the bundle is being rendered, and an
@@ -92,18 +92,13 @@ func (r *RenderedBundles) determineInstall(addon *addonv1beta1.ManagedClusterAdd
 		return nil, err
 	}
 	component := api.Component(addon.Name)
-	if name, hash, ok := deliveredConfig(component, payloads); ok && revision.Granted(addon, configResource(component),
+	if name, hash, ok := deliveredConfig(component, payloads); ok && revision.Granted(addon, revision.GroupResource(component),
 		addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}) {
-		if install, err := r.Source.InstallAt(component, name, hash); err == nil {
+		if install, err := r.Source.At(component, name, hash); err == nil {
 			return install, nil
 		}
 	}
 	return r.Source.Install(addon) // the payloads do not name the delivered configuration
-}
-
-func configResource(component api.Component) addonv1beta1.ConfigGroupResource {
-	gvr := component.Resource()
-	return addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
 }
 
 // renderOnCluster renders an Install for the cluster of an add-on. Only an Install with references reads the ManagedCluster.
@@ -138,7 +133,7 @@ var emptyDeployment Deployment //nolint:gochecknoglobals // a constant
 
 // Latest returns the bundle of the present spec of a KnativeServing or KnativeEventing for the cluster of an add-on.
 func (r *RenderedBundles) Latest(ctx context.Context, name types.NamespacedName, addon *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
-	install, err := r.Source.InstallOf(api.Component(addon.Name), name)
+	install, err := r.Source.At(api.Component(addon.Name), name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +146,7 @@ func (r *RenderedBundles) Latest(ctx context.Context, name types.NamespacedName,
 func (r *ConfigBundles) Version(
 	ctx context.Context, component api.Component, name types.NamespacedName,
 ) (version string, warnings []string, err error) {
-	install, err := r.Source.InstallOf(component, name)
+	install, err := r.Source.At(component, name, "")
 	if err != nil {
 		return "", nil, err
 	}
@@ -185,7 +180,7 @@ type Place struct {
 func (r *ConfigBundles) OfConfigFrom(
 	ctx context.Context, component api.Component, name types.NamespacedName, place Place,
 ) (*render.Bundle, error) {
-	install, err := r.Source.InstallAt(component, name, place.Revision)
+	install, err := r.Source.At(component, name, place.Revision)
 	if err != nil {
 		return nil, err
 	}

@@ -75,10 +75,10 @@ func TestBundleRefusesWideSteps(t *testing.T) {
 		"first installation":              {"1.21", "", "", ""},
 		"one minor up":                    {"1.23", "1.22.1", "1.22.1", ""},
 		"one minor down":                  {"1.22", "1.23.0", "1.23.0", ""},
-		"two minors up":                   {"1.23", "1.21.3", "1.21.3", render.ReasonVersionMigrationNotEligible},
-		"two minors down":                 {"1.21", "1.23.0", "1.23.0", render.ReasonVersionMigrationNotEligible},
-		"over a version that did not run": {"1.23", "1.22.1", "1.21.3", render.ReasonVersionMigrationNotEligible},
-		"version not bundled":             {"1.7", "1.23.0", "1.23.0", render.ReasonUnknownVersion},
+		"two minors up":                   {"1.23", "1.21.3", "1.21.3", api.ReasonNotEligible},
+		"two minors down":                 {"1.21", "1.23.0", "1.23.0", api.ReasonNotEligible},
+		"over a version that did not run": {"1.23", "1.22.1", "1.21.3", api.ReasonNotEligible},
+		"version not bundled":             {"1.7", "1.23.0", "1.23.0", api.ReasonUnknownVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bundles, a, works := realBundles(t, tc.version, tc.installed)
@@ -120,7 +120,7 @@ func TestBundleWithoutFoundation(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := awaitRendered(func() (*render.Bundle, error) { return bundles.Bundle(t.Context(), a) })
-			if got := render.ReasonOf(err); got != render.ReasonVersionMigrationNotEligible {
+			if got := render.ReasonOf(err); got != api.ReasonNotEligible {
 				t.Errorf("reason is %q (%v)", got, err)
 			}
 		})

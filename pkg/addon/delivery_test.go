@@ -42,8 +42,8 @@ func otherRendering() *workv1.ManifestWork {
 }
 
 func TestDetermineDelivery(t *testing.T) {
-	pending := &render.Error{Reason: render.ReasonPending, Message: "is being rendered"}
-	invalid := &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad spec"}
+	pending := &render.Error{Reason: api.FaultRenderPending, Message: "is being rendered"}
+	invalid := &render.Error{Reason: api.ReasonInvalidSpec, Message: "bad spec"}
 	refused := Ownership{Refusal: &resolve.Result{Reason: api.ReasonTargetConflict, Message: "another hub has it"}}
 	const foundationWork = `ManifestWork "knative-serving-foundation", which carries the CRDs`
 	const gateWork = `nothing new is delivered yet: waiting for ManifestWork "knative-serving-gate" `
@@ -61,7 +61,7 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"the bundle is being rendered, and the add-on is paused": {
 			reason: "What is known of the add-on is incomplete.", change: func(in *DeliveryInput) { in.Bundle, in.Fault, in.PausedBy = nil, pending, "somebody" },
-			want: DeliveryDecision{Rendering, string(render.ReasonPending), "is being rendered"},
+			want: DeliveryDecision{Rendering, api.FaultRenderPending, "is being rendered"},
 		},
 		"paused, and the target is not resolved": {
 			reason: "A paused cluster keeps its works whatever else is wrong.", change: func(in *DeliveryInput) { *in = DeliveryInput{PausedBy: "somebody"} },
@@ -80,7 +80,7 @@ func TestDetermineDelivery(t *testing.T) {
 		},
 		"the configuration is invalid, and another hub owns the component": {
 			reason: "There is no bundle to deliver.", change: func(in *DeliveryInput) { in.Bundle, in.Fault, in.Ownership = nil, invalid, refused },
-			want: DeliveryDecision{InvalidConfiguration, string(render.ReasonInvalidSpec), "bad spec"},
+			want: DeliveryDecision{InvalidConfiguration, api.ReasonInvalidSpec, "bad spec"},
 		},
 		"the cluster is being detached": {
 			reason: "OCM removes the works with the cluster.", change: func(in *DeliveryInput) { in.Detaching, in.Ownership = true, refused },

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -44,17 +43,13 @@ func NewDeployments(lister cache.GenericLister, revisions cache.Indexer) *Deploy
 // DeploymentConfigOf returns the AddOnDeploymentConfig that OCM wants for the add-on, with the hash of the spec; nil when OCM wants
 // none.
 func DeploymentConfigOf(addon *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ConfigSpecHash {
-	desired, _ := revision.DesiredOf(addon, deploymentConfigs)
+	desired, _ := revision.DesiredOf(addon, revision.GroupResource(revision.DeploymentConfig{}))
 	return desired
-}
-
-var deploymentConfigs = addonv1beta1.ConfigGroupResource{ //nolint:gochecknoglobals // a constant
-	Group: utils.AddOnDeploymentConfigGVR.Group, Resource: utils.AddOnDeploymentConfigGVR.Resource,
 }
 
 // Of returns the decoded AddOnDeploymentConfig of the add-on; nil when the add-on has none.
 func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, error) {
-	desired, refused := revision.DesiredOf(addon, deploymentConfigs)
+	desired, refused := revision.DesiredOf(addon, revision.GroupResource(revision.DeploymentConfig{}))
 	switch {
 	case desired == nil && refused != nil:
 		return nil, revision.NotGranted(addon, "AddOnDeploymentConfig", refused)
@@ -76,7 +71,7 @@ func (d *Deployments) Of(addon *addonv1beta1.ManagedClusterAddOn) (*Deployment, 
 func DecodeDeployment(u *unstructured.Unstructured) (*Deployment, error) {
 	var config addonv1beta1.AddOnDeploymentConfig
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &config); err != nil {
-		return nil, &render.Error{Reason: render.ReasonInvalidSpec, Err: err, Message: message.Shorten(fmt.Sprintf(
+		return nil, &render.Error{Reason: api.ReasonInvalidSpec, Err: err, Message: message.Shorten(fmt.Sprintf(
 			"cannot read AddOnDeploymentConfig \"%s/%s\"; correct the AddOnDeploymentConfig: %v", u.GetNamespace(), u.GetName(), err), message.MaxNote)}
 	}
 	out := &Deployment{Variables: map[string]string{}}

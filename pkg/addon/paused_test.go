@@ -185,7 +185,7 @@ func TestForgedPayload(t *testing.T) {
 	bundles.Source = revision.NewSource(map[api.Component]cache.GenericLister{
 		api.Serving: cache.NewGenericLister(configs, api.Serving.Resource().GroupResource()),
 	}, cache.NewIndexer(cache.MetaNamespaceKeyFunc, revision.Indexers()))
-	private, err := bundles.Source.InstallOf(api.Serving, types.NamespacedName{Namespace: "team-b", Name: "default"})
+	private, err := bundles.Source.At(api.Serving, types.NamespacedName{Namespace: "team-b", Name: "default"}, "")
 	if err != nil || private == nil {
 		t.Fatal(err)
 	}

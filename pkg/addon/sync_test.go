@@ -116,11 +116,11 @@ func TestNeedsSync(t *testing.T) {
 			},
 		},
 		"bad configuration": {
-			reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"} },
+			reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: api.ReasonInvalidSpec, Message: "bad"} },
 		},
 		"an error of the hub": {reason: "The sync reports the error.", change: func(r *syncFixture) { r.failed = errors.New("bad") }, want: true},
 		"still being rendered": {
-			reason: "The add-on's controller triggers a sync later.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: render.ReasonPending, Message: "x"} },
+			reason: "The add-on's controller triggers a sync later.", change: func(r *syncFixture) { r.failed = &render.Error{Reason: api.FaultRenderPending, Message: "x"} },
 		},
 		"paused": {reason: "The cluster has its configuration.", change: func(r *syncFixture) { r.paused = "somebody" }},
 		"paused, and has another owner": {

@@ -171,7 +171,7 @@ func TestMissingValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.Bundle(t.Context(), tc.addOn) })
-			if render.ReasonOf(err) != render.ReasonValueMissing {
+			if render.ReasonOf(err) != api.ReasonValueMissing {
 				t.Fatalf("error is %v", err)
 			}
 			for _, want := range tc.want {
@@ -196,8 +196,8 @@ func TestValuesOfAPlace(t *testing.T) {
 		t.Errorf("the place has not its values: %v", err)
 	}
 	for want, place := range map[render.Reason]Place{
-		render.ReasonValueMissing:                {Values: values.None("none")},
-		render.ReasonVersionMigrationNotEligible: {Values: given, Installed: render.Installed{Delivered: "1.20.0"}},
+		api.ReasonValueMissing: {Values: values.None("none")},
+		api.ReasonNotEligible:  {Values: given, Installed: render.Installed{Delivered: "1.20.0"}},
 	} {
 		_, err := awaitRendered(func() (*render.Bundle, error) { return v.bundles.OfConfigFrom(t.Context(), api.Serving, name, place) })
 		if render.ReasonOf(err) != want {

@@ -82,8 +82,10 @@ func (c *Cluster) ReleaseViews(user string) { c.needPlaces(user, nil) }
 func (c *Cluster) needPlaces(user string, places []Place) {
 	c.views.mu.Lock()
 	defer c.views.mu.Unlock()
-	if c.views.needed[user] = places; len(places) == 0 {
+	if len(places) == 0 {
 		delete(c.views.needed, user)
+	} else {
+		c.views.needed[user] = places
 	}
 	needed := map[Place]bool{}
 	for _, places := range c.views.needed {

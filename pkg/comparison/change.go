@@ -118,13 +118,9 @@ func diffYAML(object string, before, after map[string]any) (string, error) {
 	}
 	var out bytes.Buffer
 	err := difflib.WriteUnifiedDiff(&out, difflib.UnifiedDiff{
-		A: splitLines(texts[0]), B: splitLines(texts[1]), FromFile: object, ToFile: object, Context: 3,
+		A: slices.Collect(strings.Lines(texts[0])), B: slices.Collect(strings.Lines(texts[1])), FromFile: object, ToFile: object, Context: 3,
 	})
 	return out.String(), err
-}
-
-func splitLines(text string) []string {
-	return slices.Collect(strings.Lines(text))
 }
 
 // maskSecret replaces the values of a Secret by texts that differ as the values differ.

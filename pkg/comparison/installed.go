@@ -217,7 +217,7 @@ func (r *installedReader) assignDeployment(ctx context.Context, f *facts, m *can
 		return nil, nil
 	}
 	if m.deployment.Name == "" {
-		if _, refused := revision.DesiredOf(m.addOn, deploymentConfigs()); refused != nil {
+		if _, refused := revision.DesiredOf(m.addOn, revision.GroupResource(revision.DeploymentConfig{})); refused != nil {
 			return revision.NotGranted(m.addOn, deploymentKind, refused), nil
 		}
 		return nil, nil
@@ -243,10 +243,6 @@ func (r *installedReader) assignDeployment(ctx context.Context, f *facts, m *can
 	default:
 		return nil, nil
 	}
-}
-
-func deploymentConfigs() addonv1beta1.ConfigGroupResource {
-	return addonv1beta1.ConfigGroupResource{Group: addonv1beta1.GroupName, Resource: "addondeploymentconfigs"}
 }
 
 // compareRecord compares a bundle with the record of the delivered rendering.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,7 @@ import (
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions/addon/v1beta1"
 	"open-cluster-management.io/sdk-go/pkg/basecontroller/factory"
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
@@ -125,4 +127,35 @@ func filterPending(agents map[string]agent.AgentAddon) utils.ManagedClusterAddOn
 		ours, ok := agents[a.Name].(*addon.Agent)
 		return !ok || ours.NeedsSync(context.Background(), a)
 	}
+}
+
+// namingConfigs hides ManagedClusterAddOns without spec.configs from the controller of addon-framework that writes the hash and
+// the generation of a configuration into add-ons. An edit of a configuration concerns add-ons with spec.configs at once. OCM gives
+// the edited configuration to the other add-ons by its rollout, and the controller follows OCM. A controller that wrote to a whole
+// fleet before OCM would conflict with OCM, and OCM goes through all clusters again after each conflict.
+type namingConfigs struct {
+	addoninformers.ManagedClusterAddOnInformer
+}
+
+// Informer implements addoninformers.ManagedClusterAddOnInformer.
+func (n namingConfigs) Informer() cache.SharedIndexInformer {
+	return namingConfigsInformer{n.ManagedClusterAddOnInformer.Informer()}
+}
+
+type namingConfigsInformer struct{ cache.SharedIndexInformer }
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (n namingConfigsInformer) GetIndexer() cache.Indexer {
+	return namingConfigsIndexer{n.SharedIndexInformer.GetIndexer()}
+}
+
+type namingConfigsIndexer struct{ cache.Indexer }
+
+// ByIndex implements cache.Indexer.
+func (n namingConfigsIndexer) ByIndex(index, value string) ([]any, error) {
+	all, err := n.Indexer.ByIndex(index, value)
+	return slices.DeleteFunc(slices.Clone(all), func(o any) bool {
+		a, ok := o.(*addonv1beta1.ManagedClusterAddOn)
+		return ok && len(a.Spec.Configs) == 0
+	}), err
 }

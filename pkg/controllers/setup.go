@@ -7,12 +7,15 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -113,7 +116,7 @@ func SetupWithManager(mgr ctrl.Manager, h *hub.Hub, renderer *render.Renderer, o
 		}
 	}
 	return errors.Join(s.addManagedClusterAddOn(), s.addRemovalGuard(options.MaxRemoval), s.addScores(renderer), s.addFleets(options.RenderingRollout),
-		addDeploymentConfigs(mgr, h), s.metrics.Register(ctrlmetrics.Registry))
+		configuration.NewDeploymentConfigs(h).SetupWithManager(mgr, h), s.metrics.Register(ctrlmetrics.Registry))
 }
 
 // addKnative adds the controller of KnativeServings or KnativeEventings.
@@ -217,3 +220,29 @@ func (s *setup) addFleets(renderingRollout clusterv1alpha1.RolloutStrategy) erro
 }
 
 func (s *setup) eventRecorder() events.EventRecorder { return s.mgr.GetEventRecorder(eventController) }
+
+// NewScheme returns a scheme with the kinds of all objects that Events regard: a recorder drops Events on other kinds.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), addonv1beta1.Install(scheme), workv1.Install(scheme)); err != nil {
+		return nil, fmt.Errorf("cannot register kinds: %w", err)
+	}
+	return scheme, nil
+}
+
+// eventController is the reporting controller of all Events.
+const eventController = "knative-addon"
+
+// addConfiguration adds the controller that keeps the history of the resources of a Hub or of a LocalHub. otherManager reports
+// whether another manager serves a resource; nil means that no other manager serves any.
+func addConfiguration(mgr ctrl.Manager, c hub.Configuration, renderer *render.Renderer, otherManager func(*unstructured.Unstructured) bool) error {
+	r := &configuration.Reconciler{
+		Recorder: configuration.Recorder{
+			Kind: c.Component, Configs: c.Configs.Lister(), Revisions: c.Revisions.Informer().GetIndexer(), References: c.References,
+			RevisionClient: c.Clients.Kube, Excludes: otherManager,
+		},
+		Component: c.Component, Versions: renderer, ConfigClient: c.Clients.Configs, Events: mgr.GetEventRecorder(eventController),
+		Operator: c.Operator.Present,
+	}
+	return r.SetupWithManager(mgr, c)
+}

@@ -3,9 +3,6 @@
 package hub
 
 import (
-	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,6 +17,7 @@ import (
 	profilelisters "sigs.k8s.io/cluster-inventory-api/client/listers/apis/v1alpha1"
 
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // KnativeFleets is the cache of the hub's KnativeFleets, as unstructured objects. Helm does not add a CustomResourceDefinition when a
@@ -44,18 +42,7 @@ func newKnativeFleets(discovery discovery.DiscoveryInterface, client dynamic.Int
 
 // Get returns a KnativeFleet, or nil without an error when the hub has no such KnativeFleet or does not serve the kind.
 func (f *KnativeFleets) Get(name types.NamespacedName) (*unstructured.Unstructured, error) {
-	o, err := f.lister.ByNamespace(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	fleet, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cannot read KnativeFleet %q: it is a %T", name, o)
-	}
-	return fleet, nil
+	return revision.Live(f.lister, revision.Fleet{}, name)
 }
 
 // InventoryDecisions is the cache of the hub's PlacementDecisions of SIG Multicluster, which most hubs do not serve.

@@ -5,22 +5,29 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	profileclient "sigs.k8s.io/cluster-inventory-api/client/clientset/versioned"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"open-cluster-management.io/addon-framework/pkg/index"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -178,4 +185,32 @@ func (h *Hub) listSynced() map[string]cache.InformerSynced {
 		out[schema.GroupResource{Group: api.Group, Resource: c.Resource().Resource}.String()] = h.Configs(c).Informer().HasSynced
 	}
 	return out
+}
+
+// Clients are the clients of one hub.
+type Clients struct {
+	AddOns   addonclient.Interface
+	Clusters clusterclient.Interface
+	// Configs reads and writes KnativeServings, KnativeEventings and AddOnDeploymentConfigs.
+	Configs dynamic.Interface
+	// Kube reads and writes ControllerRevisions, and reads the Deployment of the Knative Operator.
+	Kube     kubernetes.Interface
+	Profiles profileclient.Interface
+	Works    workclient.Interface
+}
+
+// NewClients creates all clients with one configuration.
+func NewClients(config *rest.Config) (Clients, error) {
+	var out Clients
+	var errs [6]error
+	out.AddOns, errs[0] = addonclient.NewForConfig(config)
+	out.Clusters, errs[1] = clusterclient.NewForConfig(config)
+	out.Configs, errs[2] = dynamic.NewForConfig(config)
+	out.Kube, errs[3] = kubernetes.NewForConfig(config)
+	out.Profiles, errs[4] = profileclient.NewForConfig(config)
+	out.Works, errs[5] = workclient.NewForConfig(config)
+	if err := errors.Join(errs[:]...); err != nil {
+		return Clients{}, fmt.Errorf("cannot create the hub's clients: %w", err)
+	}
+	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,4 +111,15 @@ func describeObject(o client.Object) string {
 		name = namespace + "/" + name
 	}
 	return fmt.Sprintf("%s %q", kind, name)
+}
+
+// ConditionsOfOthers returns the entries of a stored list of conditions whose types are not in own, such as conditions of a newer
+// manager, with every field. A merge patch replaces a list as a whole, so that a writer of conditions has to repeat these entries.
+func ConditionsOfOthers(stored any, own []string) []any {
+	list, _ := stored.([]any)
+	return slices.DeleteFunc(slices.Clone(list), func(entry any) bool {
+		condition, _ := entry.(map[string]any)
+		name, _ := condition["type"].(string)
+		return slices.Contains(own, name)
+	})
 }

@@ -3,7 +3,6 @@
 package hub
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -41,11 +40,7 @@ func (p *ClusterProfiles) Get(name types.NamespacedName) (*clusterinventoryv1alp
 	if err := p.checkFilled(); err != nil {
 		return nil, err
 	}
-	profile, err := p.lister.ClusterProfiles(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return profile, err
+	return IgnoreNotFound(p.lister.ClusterProfiles(name.Namespace).Get(name.Name))
 }
 
 // List returns the ClusterProfiles of a namespace. The error is the error of Get.

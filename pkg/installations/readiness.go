@@ -5,12 +5,12 @@ package installations
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
@@ -108,11 +108,7 @@ func readRemoval(addOn *addonv1beta1.ManagedClusterAddOn) metav1.Condition {
 
 // findCondition returns a condition of a resource; the zero value when the resource lacks the condition.
 func findCondition(config *unstructured.Unstructured, of string) metav1.Condition {
-	conditions := conditionsOf(config)
-	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == of }); i >= 0 {
-		return conditions[i]
-	}
-	return metav1.Condition{}
+	return ptr.Deref(apimeta.FindStatusCondition(conditionsOf(config), of), metav1.Condition{})
 }
 
 // conditionsOf returns the conditions of a resource that can be read.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -21,17 +22,10 @@ type identity struct {
 
 // mark labels and annotates an object as an object of the registration.
 func (i identity) mark(o *unstructured.Unstructured) {
-	labels, annotations := o.GetLabels(), o.GetAnnotations()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	labels[api.RegisteredLabel] = "true"
-	annotations[api.RegisteredAsAnnotation], annotations[api.HubAnnotation] = i.profile.String(), string(i.hub)
-	o.SetLabels(labels)
-	o.SetAnnotations(annotations)
+	o.SetLabels(labels.Merge(o.GetLabels(), labels.Set{api.RegisteredLabel: "true"}))
+	o.SetAnnotations(labels.Merge(o.GetAnnotations(), labels.Set{
+		api.RegisteredAsAnnotation: i.profile.String(), api.HubAnnotation: string(i.hub),
+	}))
 }
 
 // owns reports whether the registration has created an object.

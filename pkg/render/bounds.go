@@ -110,7 +110,7 @@ func checkPatchesBytes(patches []Patch) error {
 	total := 0
 	for n, p := range patches {
 		if total += len(p.Patch.Content); total > maxPatchesBytes {
-			return newError(ReasonTooLarge, "spec.patches[%d] brings the content of the patches to %d bytes, %d is the limit: "+
+			return newError(api.ReasonTooLarge, "spec.patches[%d] brings the content of the patches to %d bytes, %d is the limit: "+
 				"shorten or merge patches", n, total, maxPatchesBytes)
 		}
 	}
@@ -155,7 +155,7 @@ func checkConfigYAML(spec base.KComponentSpec) error {
 	for _, f := range []struct{ key, short string }{{"default-br-config", "br-defaults"}, {"local-gateways", "istio"}} {
 		for _, name := range []string{f.short, "config-" + f.short} {
 			if err := checkYAML(spec.GetConfig()[name][f.key]); err != nil {
-				return newError(ReasonInvalidSpec, "spec.config.%s: key %q: %w", name, f.key, err)
+				return newError(api.ReasonInvalidSpec, "spec.config.%s: key %q: %w", name, f.key, err)
 			}
 		}
 	}
@@ -188,10 +188,10 @@ func checkDocument(text []byte) error {
 // recordPatched adds the bytes that a patch has read and written, and refuses an object that a patch has made too large.
 func (d *draft) recordPatched(before, after int) error {
 	if after > maxObjectBytes {
-		return newError(ReasonTooLarge, "the object has %d bytes after the patch, %d is the limit: have the patch write less", after, maxObjectBytes)
+		return newError(api.ReasonTooLarge, "the object has %d bytes after the patch, %d is the limit: have the patch write less", after, maxObjectBytes)
 	}
 	if d.patched += before + after; d.patched > maxPatchedBytes {
-		return newError(ReasonTooLarge, "the patches up to here read and write %d bytes of objects, %d is the limit: "+
+		return newError(api.ReasonTooLarge, "the patches up to here read and write %d bytes of objects, %d is the limit: "+
 			"merge patches of the same object", d.patched, maxPatchedBytes)
 	}
 	return nil
@@ -200,7 +200,7 @@ func (d *draft) recordPatched(before, after int) error {
 // checkBounds refuses objects that are too large for any cluster.
 func (d *draft) checkBounds(encoded [][]byte) error {
 	if len(encoded) > maxObjects {
-		return newError(ReasonTooLarge, "%s has %d objects, %d is the limit: take objects out of spec.manifests and spec.additionalManifests",
+		return newError(api.ReasonTooLarge, "%s has %d objects, %d is the limit: take objects out of spec.manifests and spec.additionalManifests",
 			d.component, len(encoded), maxObjects)
 	}
 	size, largest := 0, 0
@@ -215,10 +215,10 @@ func (d *draft) checkBounds(encoded [][]byte) error {
 	name, most := describeObject(d.objects[largest]), len(encoded[largest])
 	switch {
 	case most > maxObjectBytes:
-		return newError(ReasonTooLarge, "%s has %d bytes, %d is the limit: shorten what spec.config, spec.patches or the manifests put there",
+		return newError(api.ReasonTooLarge, "%s has %d bytes, %d is the limit: shorten what spec.config, spec.patches or the manifests put there",
 			name, most, maxObjectBytes)
 	case size > maxBundleBytes:
-		return newError(ReasonTooLarge, "all objects of %s have %d bytes, %d is the limit; the largest is %s (%d): "+
+		return newError(api.ReasonTooLarge, "all objects of %s have %d bytes, %d is the limit; the largest is %s (%d): "+
 			"shorten what spec.config, spec.patches and the manifests bring", d.component, size, maxBundleBytes, name, most)
 	}
 	return nil

@@ -78,75 +78,75 @@ func TestRefusedBounds(t *testing.T) {
 	}{
 		"aliases in a patch": {
 			spec:   map[string]any{"patches": patchesOf(MergePatch, "a: b", aliasBomb(100, 600))},
-			reason: ReasonInvalidSpec, want: []string{"spec.patches[1]: patch.content: line 1", "anchors and aliases", "write the value"},
+			reason: api.ReasonInvalidSpec, want: []string{"spec.patches[1]: patch.content: line 1", "anchors and aliases", "write the value"},
 		},
 		"aliases in a patch of 100 kB": {
 			spec:   map[string]any{"patches": patchesOf(MergePatch, aliasBomb(100_000, 6000))},
-			reason: ReasonTooLarge, want: []string{"spec.patches[0].patch.content", "65536 is the limit", "shorten"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches[0].patch.content", "65536 is the limit", "shorten"},
 		},
 		"an anchor in a JSON patch": {
 			spec:   map[string]any{"patches": patchesOf(JSONPatch, "[{op: add, path: /data/x, value: &a b}]")},
-			reason: ReasonInvalidSpec, want: []string{"spec.patches[0]", "anchors and aliases"},
+			reason: api.ReasonInvalidSpec, want: []string{"spec.patches[0]", "anchors and aliases"},
 		},
 		"aliases in the defaults of brokers": {
 			component: api.Eventing, spec: brokers("br-defaults", aliasBomb(40_000, 1000)),
-			reason: ReasonInvalidSpec, want: []string{`spec.config.br-defaults: key "default-br-config"`, "anchors and aliases"},
+			reason: api.ReasonInvalidSpec, want: []string{`spec.config.br-defaults: key "default-br-config"`, "anchors and aliases"},
 		},
 		"aliases in the defaults of brokers, by the long name": {
 			component: api.Eventing, spec: brokers("config-br-defaults", "clusterDefault: &a {b: c}"),
-			reason: ReasonInvalidSpec, want: []string{"spec.config.config-br-defaults", "anchors and aliases"},
+			reason: api.ReasonInvalidSpec, want: []string{"spec.config.config-br-defaults", "anchors and aliases"},
 		},
 		"long defaults of brokers": {
 			component: api.Eventing, spec: brokers("br-defaults", "a: "+strings.Repeat("b", maxYAMLBytes)),
-			reason: ReasonInvalidSpec, want: []string{"spec.config.br-defaults", "65536 is the limit"},
+			reason: api.ReasonInvalidSpec, want: []string{"spec.config.br-defaults", "65536 is the limit"},
 		},
 		"aliases in the gateways of Istio": {
 			spec:   map[string]any{"config": map[string]any{"istio": map[string]any{"local-gateways": aliasBomb(100, 100)}}},
-			reason: ReasonInvalidSpec, want: []string{`spec.config.istio: key "local-gateways"`, "anchors and aliases"},
+			reason: api.ReasonInvalidSpec, want: []string{`spec.config.istio: key "local-gateways"`, "anchors and aliases"},
 		},
 		"copies in many patches": {
 			spec:   map[string]any{"patches": patchesOf(JSONPatch, append([]string{addPatch(60_000)}, repeated(90, copyPatch)...)...)},
-			reason: ReasonTooLarge, want: []string{"spec.patches[4]", "ConfigMap */config-features", "1048576 is the limit", "write less"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches[4]", "ConfigMap */config-features", "1048576 is the limit", "write less"},
 		},
 		"copies that double in each patch": {
 			spec: map[string]any{"patches": patchesOf(JSONPatch, repeated(30, func(n int) string {
 				return fmt.Sprintf(`[{"op": "copy", "from": "/data", "path": "/data/d%d"}]`, n)
 			})...)},
-			reason: ReasonTooLarge, want: []string{"spec.patches[", "is the limit"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches[", "is the limit"},
 		},
 		"too many patches": {
 			spec: map[string]any{"patches": patchesOf(MergePatch, repeated(8000, func(n int) string {
 				return fmt.Sprintf(`{"data":{"k%d":"v"}}`, n)
 			})...)},
-			reason: ReasonTooLarge, want: []string{"spec.patches has 8000 entries", "100 is the limit", "merge"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches has 8000 entries", "100 is the limit", "merge"},
 		},
 		"patches that are long together": {
 			spec:   map[string]any{"patches": patchesOf(MergePatch, repeated(10, func(int) string { return "a: " + strings.Repeat("b", 60_000) })...)},
-			reason: ReasonTooLarge, want: []string{"spec.patches[4]", "262144 is the limit"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches[4]", "262144 is the limit"},
 		},
 		"patches of a large object": {
 			spec: map[string]any{"patches": patchesOf(MergePatch, append(repeated(4, func(n int) string {
 				return fmt.Sprintf("data: {big%d: %s}", n, strings.Repeat("b", 60_000))
 			}), repeated(96, func(n int) string { return fmt.Sprintf("data: {k%d: v}", n) })...)...)},
-			reason: ReasonTooLarge, want: []string{"spec.patches[", "33554432 is the limit", "merge patches"},
+			reason: api.ReasonTooLarge, want: []string{"spec.patches[", "33554432 is the limit", "merge patches"},
 		},
 		"a long text": {
 			spec:   map[string]any{"registry": map[string]any{"default": strings.Repeat("x", api.MaxTextBytes+1)}},
-			reason: ReasonTooLarge, want: []string{"spec.registry.default has 16385 bytes", "16384 is the limit", "shorten"},
+			reason: api.ReasonTooLarge, want: []string{"spec.registry.default has 16385 bytes", "16384 is the limit", "shorten"},
 		},
 		"a long list": {
 			spec:   map[string]any{"workloads": make([]any, api.MaxListItems+1)},
-			reason: ReasonTooLarge, want: []string{"spec.workloads has 257 entries", "256 is the limit"},
+			reason: api.ReasonTooLarge, want: []string{"spec.workloads has 257 entries", "256 is the limit"},
 		},
 		"a large map": {
 			spec:   map[string]any{"config": map[string]any{"features": manyKeys(api.MaxMapKeys + 1)}},
-			reason: ReasonTooLarge, want: []string{"spec.config.features has 1025 keys", "1024 is the limit"},
+			reason: api.ReasonTooLarge, want: []string{"spec.config.features has 1025 keys", "1024 is the limit"},
 		},
 		"a large spec": {
 			spec: map[string]any{"config": map[string]any{"features": map[string]any{
 				"a": strings.Repeat("x", 600_000), "b": strings.Repeat("x", 600_000),
 			}}},
-			reason: ReasonTooLarge, want: []string{"more than 1048576 bytes", "shorten spec.config"},
+			reason: api.ReasonTooLarge, want: []string{"more than 1048576 bytes", "shorten spec.config"},
 		},
 	}
 	for name, tc := range cases {
@@ -252,19 +252,19 @@ func TestDirectBounds(t *testing.T) {
 		}})
 	}
 	d.store, d.options = newObjectStore(), Options{Mode: api.ModeDirect}
-	if _, err := newBundle(d); ReasonOf(err) != ReasonTooLarge || !containsText(err, "4194304 is the limit") || !containsText(err, `ConfigMap "c0"`) {
+	if _, err := newBundle(d); ReasonOf(err) != api.ReasonTooLarge || !containsText(err, "4194304 is the limit") || !containsText(err, `ConfigMap "c0"`) {
 		t.Errorf("a bundle of 4.5 MB: %v", err)
 	}
 	d.objects = d.objects[:1]
 	d.objects[0].Object["data"] = map[string]any{"x": strings.Repeat("x", maxObjectBytes)}
-	if _, err := newBundle(d); ReasonOf(err) != ReasonTooLarge || !containsText(err, "1048576 is the limit") {
+	if _, err := newBundle(d); ReasonOf(err) != api.ReasonTooLarge || !containsText(err, "1048576 is the limit") {
 		t.Errorf("an object of more than 1 MiB: %v", err)
 	}
 	d.objects = nil
 	for n := range maxObjects + 1 {
 		d.objects = append(d.objects, parse(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n", n)))
 	}
-	if _, err := newBundle(d); ReasonOf(err) != ReasonTooLarge || !containsText(err, "2000 is the limit") {
+	if _, err := newBundle(d); ReasonOf(err) != api.ReasonTooLarge || !containsText(err, "2000 is the limit") {
 		t.Errorf("2001 objects: %v", err)
 	}
 	if _, err := decodeAndRender(written(api.Serving, map[string]any{"config": config}), api.ModeDirect); err != nil {
@@ -281,11 +281,11 @@ func TestValuesBounds(t *testing.T) {
 	}{
 		"many references": {
 			spec:  fmt.Sprintf("config: {features: {a: %q}}", strings.Repeat("$(cluster.labels.v)", 40_000)),
-			value: strings.Repeat("x", 60), reason: ReasonTooLarge, want: "use them less often",
+			value: strings.Repeat("x", 60), reason: api.ReasonTooLarge, want: "use them less often",
 		},
 		"an anchor": {
 			spec: "config: {br-defaults: {default-br-config: 'clusterDefault: $(cluster.labels.v)'}}", value: "&a {b: c}",
-			reason: ReasonInvalidSpec, want: "anchors and aliases",
+			reason: api.ReasonInvalidSpec, want: "anchors and aliases",
 		},
 	} {
 		in, err := install(t, api.Eventing, tc.spec).On(cluster("labels.v", tc.value), nil)

@@ -135,7 +135,7 @@ func (d *draft) encodeObjects() ([][]byte, error) {
 	for _, u := range d.objects {
 		data, err := json.Marshal(u.Object)
 		if err != nil {
-			return nil, newError(ReasonInvalidSpec, "cannot marshal %s: %w", objectIDOf(u), err)
+			return nil, newError(api.ReasonInvalidSpec, "cannot marshal %s: %w", objectIDOf(u), err)
 		}
 		out = append(out, data)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // defaultCacheSize exceeds the clusters of most hubs: a CR may use a value that differs for every cluster. Similar bundles
@@ -121,7 +123,7 @@ func (e *entry) awaitBundle(ctx context.Context) (*Bundle, error) {
 func (b *bundles) runRendering(e *entry, render rendering) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	timeout := newError(ReasonRenderTimeout, "rendering was given up after %s: use fewer and smaller spec.patches, spec.config and manifests; "+
+	timeout := newError(api.ReasonRenderTimeout, "rendering was given up after %s: use fewer and smaller spec.patches, spec.config and manifests; "+
 		"the resource is rendered again when it changes", b.budget)
 	timer := time.AfterFunc(b.budget, func() {
 		cancel(timeout)
@@ -136,7 +138,7 @@ func (b *bundles) runRendering(e *entry, render rendering) {
 func renderSafely(ctx context.Context, render rendering, begin func()) (bundle *Bundle, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			bundle, err = nil, newError(ReasonInternal, "rendering failed on input that it does not expect (%v): "+
+			bundle, err = nil, newError(api.ReasonRenderFailed, "rendering failed on input that it does not expect (%v): "+
 				"check the part of the spec that was changed last", cause)
 		}
 	}()

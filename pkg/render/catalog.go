@@ -26,12 +26,12 @@ type catalog struct {
 func readCatalog(dir string) (*catalog, error) {
 	c := &catalog{dir: dir, versions: map[api.Component][]string{}}
 	if strings.Contains(dir, ",") {
-		return nil, newError(ReasonReleasesMissing, "cannot use release directory %q: its name has a comma", dir)
+		return nil, newError(api.ReasonReleasesMissing, "cannot use release directory %q: its name has a comma", dir)
 	}
 	for _, component := range api.Components() {
 		names, err := listDirectories(filepath.Join(dir, string(component)))
 		if err != nil || len(names) == 0 {
-			return nil, newError(ReasonReleasesMissing, "cannot read releases of %s in %q: %w", component, dir,
+			return nil, newError(api.ReasonReleasesMissing, "cannot read releases of %s in %q: %w", component, dir,
 				errors.Join(err, newEmptyError(names)))
 		}
 		slices.SortFunc(names, func(a, b string) int { return -semver.Compare("v"+a, "v"+b) })
@@ -96,17 +96,17 @@ func (c *catalog) resolveVersion(component api.Component, version string, ownMan
 			}
 		}
 	}
-	return "", newError(ReasonUnknownVersion, "version %q of %s is not bundled: set spec.version to one of %s, "+
+	return "", newError(api.ReasonUnknownVersion, "version %q of %s is not bundled: set spec.version to one of %s, "+
 		"to a minor of them, or leave it empty", version, component, strings.Join(bundled, ", "))
 }
 
 func ownVersion(version string) (string, error) {
 	if version == "" {
-		return "", newError(ReasonInvalidSpec, "spec.manifests needs spec.version: set it to the version of the manifests")
+		return "", newError(api.ReasonInvalidSpec, "spec.manifests needs spec.version: set it to the version of the manifests")
 	}
 	v := "v" + strings.TrimPrefix(version, "v")
 	if !semver.IsValid(v) || strings.Count(semver.Canonical(v), ".") < 2 || !strings.Contains(version, ".") {
-		return "", newError(ReasonInvalidSpec, "spec.version %q is no version: set it to the version of spec.manifests, "+
+		return "", newError(api.ReasonInvalidSpec, "spec.version %q is no version: set it to the version of spec.manifests, "+
 			"as in \"1.23.0\"", version)
 	}
 	return version, nil

@@ -231,8 +231,8 @@ func TestErrorsOfTheMachine(t *testing.T) {
 		err        error
 		renderings int
 	}{
-		"of the machine": {newError(ReasonInternal, "cannot make a directory: %w", &fs.PathError{Op: "mkdir", Path: "/tmp/a", Err: syscall.ENOSPC}), 2},
-		"of the content": {newError(ReasonInvalidSpec, "spec.config is odd"), 1},
+		"of the machine": {newError(api.ReasonRenderFailed, "cannot make a directory: %w", &fs.PathError{Op: "mkdir", Path: "/tmp/a", Err: syscall.ENOSPC}), 2},
+		"of the content": {newError(api.ReasonInvalidSpec, "spec.config is odd"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBundles(0)

@@ -38,10 +38,10 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	what := fmt.Sprintf("%s %q", component.Kind(), objectName(u.GetNamespace(), u.GetName()))
 	spec, err := specOf(u)
 	if err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(api.ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if fault := checkSpecBounds(spec); fault != nil {
-		return nil, newError(ReasonTooLarge, "cannot decode %s: %w", what, fault)
+		return nil, newError(api.ReasonTooLarge, "cannot decode %s: %w", what, fault)
 	}
 	in := &Install{component: component, name: u.GetName(), namespace: u.GetNamespace()}
 	in.deletion = u.GetAnnotations()[api.DeletionPolicyAnnotation]
@@ -53,19 +53,19 @@ func Decode(u *unstructured.Unstructured) (*Install, error) {
 	}
 	in.installed, _, _ = unstructured.NestedString(u.Object, "status", "version")
 	if in.patches, err = takePatches(spec); err != nil {
-		return nil, newError(reasonWithDefault(err, ReasonInvalidSpec), "cannot decode %s: %w", what, err)
+		return nil, newError(reasonWithDefault(err, api.ReasonInvalidSpec), "cannot decode %s: %w", what, err)
 	}
 	if err := takeNamespaceAlias(spec); err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(api.ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if in.references, in.mentioned, err = referencesOf(spec); err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(api.ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if err := in.setSpec(spec); err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(api.ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	if err := checkConfigYAML(in.componentSpec()); err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot decode %s: %w", what, err)
+		return nil, newError(api.ReasonInvalidSpec, "cannot decode %s: %w", what, err)
 	}
 	in.content = in.contentHash()
 	return in, nil
@@ -77,7 +77,7 @@ func componentOf(u *unstructured.Unstructured) (api.Component, error) {
 			return c, nil
 		}
 	}
-	return "", newError(ReasonInvalidSpec, "cannot decode %s %q of %s: want KnativeServing or KnativeEventing of %s/%s",
+	return "", newError(api.ReasonInvalidSpec, "cannot decode %s %q of %s: want KnativeServing or KnativeEventing of %s/%s",
 		u.GetKind(), objectName(u.GetNamespace(), u.GetName()), u.GetAPIVersion(), api.Group, crVersion)
 }
 
@@ -173,11 +173,11 @@ func DecodeYAML(data []byte) ([]*Install, error) {
 			break
 		}
 		if err != nil {
-			return nil, newError(ReasonInvalidSpec, "cannot read YAML: %w", err)
+			return nil, newError(api.ReasonInvalidSpec, "cannot read YAML: %w", err)
 		}
 		u := &unstructured.Unstructured{}
 		if err := yaml.UnmarshalStrict(document, &u.Object); err != nil {
-			return nil, newError(ReasonInvalidSpec, "cannot read YAML: %w", err)
+			return nil, newError(api.ReasonInvalidSpec, "cannot read YAML: %w", err)
 		}
 		if len(u.Object) == 0 {
 			continue
@@ -189,7 +189,7 @@ func DecodeYAML(data []byte) ([]*Install, error) {
 		out = append(out, in)
 	}
 	if len(out) == 0 {
-		return nil, newError(ReasonInvalidSpec, "cannot read YAML: it has no KnativeServing and no KnativeEventing")
+		return nil, newError(api.ReasonInvalidSpec, "cannot read YAML: it has no KnativeServing and no KnativeEventing")
 	}
 	return out, nil
 }

@@ -41,8 +41,8 @@ func TestDecodeRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode(resource(t, api.Serving, tc.spec))
-			if ReasonOf(err) != ReasonInvalidSpec || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Decode: %s: %v, want %s with %q", ReasonOf(err), err, ReasonInvalidSpec, tc.want)
+			if ReasonOf(err) != api.ReasonInvalidSpec || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Decode: %s: %v, want %s with %q", ReasonOf(err), err, api.ReasonInvalidSpec, tc.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), `KnativeServing "fleet/knative"`) {
 				t.Errorf("Decode: %v, want the name of the resource", err)
@@ -72,8 +72,8 @@ func TestDecodeRefusesOtherKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := resource(t, api.Serving, "{}")
 			change(u)
-			if _, err := Decode(u); ReasonOf(err) != ReasonInvalidSpec {
-				t.Errorf("Decode: %v, want %s", err, ReasonInvalidSpec)
+			if _, err := Decode(u); ReasonOf(err) != api.ReasonInvalidSpec {
+				t.Errorf("Decode: %v, want %s", err, api.ReasonInvalidSpec)
 			}
 		})
 	}
@@ -215,8 +215,8 @@ metadata: {name: two}
 		"an unknown key":  "apiVersion: operator.knative.dev/v1beta1\nkind: KnativeServing\nspec: {versio: '1'}\n",
 		"a sole sequence": "- a\n",
 	} {
-		if _, err := DecodeYAML([]byte(text)); ReasonOf(err) != ReasonInvalidSpec {
-			t.Errorf("DecodeYAML of %s: %v, want %s", name, err, ReasonInvalidSpec)
+		if _, err := DecodeYAML([]byte(text)); ReasonOf(err) != api.ReasonInvalidSpec {
+			t.Errorf("DecodeYAML of %s: %v, want %s", name, err, api.ReasonInvalidSpec)
 		}
 	}
 }

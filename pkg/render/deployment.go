@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // Deployment holds the settings of a cluster's administrator for the workloads of Knative: placement, proxies and mirrors.
@@ -99,7 +101,7 @@ func (d *Deployment) addTolerations(template map[string]any) error {
 	for i := range d.spec.Tolerations {
 		t, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&d.spec.Tolerations[i])
 		if err != nil {
-			return newError(ReasonInternal, "cannot render a toleration: %w", err)
+			return newError(api.ReasonRenderFailed, "cannot render a toleration: %w", err)
 		}
 		tolerations = append(tolerations, t)
 	}

@@ -27,50 +27,50 @@ func TestReasons(t *testing.T) {
 		reason    Reason
 		want      string
 	}{
-		"an unknown version":       {api.Serving, "version: 0.9.0", ReasonUnknownVersion, "set spec.version to one of 1.23.0, 1.22.1"},
-		"an external name":         {api.Serving, "ingress: {kourier: {enabled: true, service-type: ExternalName}}", ReasonInvalidSpec, `unsupported service type "ExternalName"`},
-		"an unknown service type":  {api.Serving, "ingress: {kourier: {enabled: true, service-type: Tunnel}}", ReasonInvalidSpec, `unknown service type "Tunnel"`},
-		"a port without node port": {api.Serving, "ingress: {kourier: {enabled: true, http-port: 31000}}", ReasonInvalidSpec, "cannot configure HTTP(S)Port"},
+		"an unknown version":       {api.Serving, "version: 0.9.0", api.ReasonUnknownVersion, "set spec.version to one of 1.23.0, 1.22.1"},
+		"an external name":         {api.Serving, "ingress: {kourier: {enabled: true, service-type: ExternalName}}", api.ReasonInvalidSpec, `unsupported service type "ExternalName"`},
+		"an unknown service type":  {api.Serving, "ingress: {kourier: {enabled: true, service-type: Tunnel}}", api.ReasonInvalidSpec, `unknown service type "Tunnel"`},
+		"a port without node port": {api.Serving, "ingress: {kourier: {enabled: true, http-port: 31000}}", api.ReasonInvalidSpec, "cannot configure HTTP(S)Port"},
 		"an address without balancer": {
 			api.Serving, "ingress: {kourier: {enabled: true, service-type: ClusterIP, service-load-balancer-ip: 10.0.0.1}}",
-			ReasonInvalidSpec, `cannot render Service "kourier": cannot configure`,
+			api.ReasonInvalidSpec, `cannot render Service "kourier": cannot configure`,
 		},
 		"an unknown TLS mode": {
 			api.Serving, "ingress: {istio: {enabled: true, knative-ingress-gateway: {servers: [{tls: {mode: NONE}}]}}}",
-			ReasonInvalidSpec, `unknown TLS mode "NONE"`,
+			api.ReasonInvalidSpec, `unknown TLS mode "NONE"`,
 		},
 		"two bounds of a budget": {
 			api.Serving, "podDisruptionBudgets: [{name: activator-pdb, minAvailable: 1, maxUnavailable: 1}]",
-			ReasonInvalidSpec, "both minAvailable and maxUnavailable are set",
+			api.ReasonInvalidSpec, "both minAvailable and maxUnavailable are set",
 		},
-		"certificates of an unknown type": {api.Serving, "controller-custom-certs: {type: File, name: a}", ReasonInvalidSpec, "unknown CustomCerts type: File"},
-		"certificates without a name":     {api.Serving, "controller-custom-certs: {type: Secret, name: ''}", ReasonInvalidSpec, "name for Secret is required"},
+		"certificates of an unknown type": {api.Serving, "controller-custom-certs: {type: File, name: a}", api.ReasonInvalidSpec, "unknown CustomCerts type: File"},
+		"certificates without a name":     {api.Serving, "controller-custom-certs: {type: Secret, name: ''}", api.ReasonInvalidSpec, "name for Secret is required"},
 		"broker defaults without a cluster's": {
 			api.Eventing, "config: {br-defaults: {default-br-config: 'namespaceDefaults: {a: {kind: ConfigMap}}'}}",
-			ReasonInvalidSpec, `"default-br-config" has no clusterDefault`,
+			api.ReasonInvalidSpec, `"default-br-config" has no clusterDefault`,
 		},
-		"broker defaults that are no YAML": {api.Eventing, "config: {br-defaults: {default-br-config: '{'}}", ReasonInvalidSpec, "could not be converted"},
+		"broker defaults that are no YAML": {api.Eventing, "config: {br-defaults: {default-br-config: '{'}}", api.ReasonInvalidSpec, "could not be converted"},
 		"a label that is none": {
-			api.Serving, "workloads: [{name: activator, labels: {a b: c}}]", ReasonInvalidSpec, `Deployment "knative-serving/activator"`,
+			api.Serving, "workloads: [{name: activator, labels: {a b: c}}]", api.ReasonInvalidSpec, `Deployment "knative-serving/activator"`,
 		},
-		"a label on the namespace that is none": {api.Serving, "namespace: {labels: {a: 'not a label value'}}", ReasonInvalidSpec, `Namespace "knative-serving"`},
-		"a key that is none":                    {api.Serving, "config: {autoscaler: {'a b': c}}", ReasonInvalidSpec, `ConfigMap "knative-serving/config-autoscaler"`},
-		"a file as manifest":                    {api.Serving, "version: 1.23.0\nmanifests: [{URL: /etc/passwd}]", ReasonRemoteManifestRefused, "files are not read"},
+		"a label on the namespace that is none": {api.Serving, "namespace: {labels: {a: 'not a label value'}}", api.ReasonInvalidSpec, `Namespace "knative-serving"`},
+		"a key that is none":                    {api.Serving, "config: {autoscaler: {'a b': c}}", api.ReasonInvalidSpec, `ConfigMap "knative-serving/config-autoscaler"`},
+		"a file as manifest":                    {api.Serving, "version: 1.23.0\nmanifests: [{URL: /etc/passwd}]", api.ReasonRemoteManifestRefused, "files are not read"},
 		"a host that is not allowed": {
-			api.Serving, "additionalManifests: [{URL: 'https://example.com/a.yaml'}]", ReasonRemoteManifestRefused,
+			api.Serving, "additionalManifests: [{URL: 'https://example.com/a.yaml'}]", api.ReasonRemoteManifestRefused,
 			`spec.additionalManifests[0]: cannot fetch "https://example.com/a.yaml": host "example.com" is not allowed`,
 		},
-		"manifests without a version": {api.Serving, "manifests: [{URL: 'https://example.com/a.yaml'}]", ReasonInvalidSpec, "spec.manifests needs spec.version"},
+		"manifests without a version": {api.Serving, "manifests: [{URL: 'https://example.com/a.yaml'}]", api.ReasonInvalidSpec, "spec.manifests needs spec.version"},
 		"manifests with an odd version": {
-			api.Serving, "version: newest\nmanifests: [{URL: 'https://example.com/a.yaml'}]", ReasonInvalidSpec, `spec.version "newest" is no version`,
+			api.Serving, "version: newest\nmanifests: [{URL: 'https://example.com/a.yaml'}]", api.ReasonInvalidSpec, `spec.version "newest" is no version`,
 		},
 		"a payload that is too large": {
-			api.Serving, "config: {autoscaler: {a: '" + strings.Repeat("x", 400_000) + "'}}", ReasonTooLarge,
+			api.Serving, "config: {autoscaler: {a: '" + strings.Repeat("x", 400_000) + "'}}", api.ReasonTooLarge,
 			`380000 is the limit; the largest objects are ConfigMap "knative-serving/config-autoscaler" (400258), ClusterRole`,
 		},
 		"a patch without a target": {
 			api.Serving, "patches: [{target: {apiVersion: v1, kind: Service, name: none}, patch: {type: merge, content: '{}'}}]",
-			ReasonPatchFailed, "cannot apply spec.patches[0] to v1 Service */none: no rendered object matches",
+			api.ReasonPatchFailed, "cannot apply spec.patches[0] to v1 Service */none: no rendered object matches",
 		},
 	}
 	for name, tc := range cases {
@@ -130,16 +130,16 @@ func TestOddReleases(t *testing.T) {
 		reason    Reason
 		want      string
 	}{
-		"an ingress that is missing": {api.Serving, kourier, ReasonIngressNotBundled, `ingress "kourier" is not bundled for knative-serving 1.23.0: enable one of contour`},
-		"the default ingress":        {api.Serving, "{}", ReasonIngressNotBundled, `ingress "istio"`},
-		"an ingress without any":     {api.Serving, "version: '1.22'", ReasonIngressNotBundled, "enable one of none"},
-		"a guard that is missing":    {api.Serving, "ingress: {}\nsecurity: {securityGuard: {enabled: true}}", ReasonSecurityGuardNotBundled, "remove spec.security.securityGuard"},
-		"a guard for an old version": {api.Serving, "version: 1.19.0\ningress: {}\nsecurity: {securityGuard: {enabled: true}}", ReasonSecurityGuardNotBundled, "1.19.0"},
-		"a source that is missing":   {api.Eventing, "source: {kafka: {enabled: true}}", ReasonSourceNotBundled, `source "kafka" is not bundled for knative-eventing 1.23.0`},
-		"a panic of the operator":    {api.Serving, "ingress: {}\ncontroller-custom-certs: {type: Secret, name: a}", ReasonInternal, `cannot render Deployment "controller"`},
-		"a binding without subjects": {api.Serving, "version: 1.21.0\ningress: {}", ReasonInternal, `cannot render RoleBinding "unbound"`},
-		"manifests that are no YAML": {api.Serving, "version: 1.20.0\ningress: {}", ReasonInvalidSpec, "the manifests of the target version 1.20.0 are not available"},
-		"manifests without objects":  {api.Serving, "version: 1.19.0\ningress: {}", ReasonInvalidSpec, "there is no resource available"},
+		"an ingress that is missing": {api.Serving, kourier, api.ReasonIngressNotBundled, `ingress "kourier" is not bundled for knative-serving 1.23.0: enable one of contour`},
+		"the default ingress":        {api.Serving, "{}", api.ReasonIngressNotBundled, `ingress "istio"`},
+		"an ingress without any":     {api.Serving, "version: '1.22'", api.ReasonIngressNotBundled, "enable one of none"},
+		"a guard that is missing":    {api.Serving, "ingress: {}\nsecurity: {securityGuard: {enabled: true}}", api.ReasonSecurityGuardNotBundled, "remove spec.security.securityGuard"},
+		"a guard for an old version": {api.Serving, "version: 1.19.0\ningress: {}\nsecurity: {securityGuard: {enabled: true}}", api.ReasonSecurityGuardNotBundled, "1.19.0"},
+		"a source that is missing":   {api.Eventing, "source: {kafka: {enabled: true}}", api.ReasonSourceNotBundled, `source "kafka" is not bundled for knative-eventing 1.23.0`},
+		"a panic of the operator":    {api.Serving, "ingress: {}\ncontroller-custom-certs: {type: Secret, name: a}", api.ReasonRenderFailed, `cannot render Deployment "controller"`},
+		"a binding without subjects": {api.Serving, "version: 1.21.0\ningress: {}", api.ReasonRenderFailed, `cannot render RoleBinding "unbound"`},
+		"manifests that are no YAML": {api.Serving, "version: 1.20.0\ningress: {}", api.ReasonInvalidSpec, "the manifests of the target version 1.20.0 are not available"},
+		"manifests without objects":  {api.Serving, "version: 1.19.0\ningress: {}", api.ReasonInvalidSpec, "there is no resource available"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -162,16 +162,16 @@ func TestOddReleases(t *testing.T) {
 }
 
 func TestReleasesMissing(t *testing.T) {
-	if _, err := New(Config{ReleasesDir: t.TempDir()}); ReasonOf(err) != ReasonReleasesMissing {
-		t.Errorf("New with an empty directory: %v, want %s", err, ReasonReleasesMissing)
+	if _, err := New(Config{ReleasesDir: t.TempDir()}); ReasonOf(err) != api.ReasonReleasesMissing {
+		t.Errorf("New with an empty directory: %v, want %s", err, api.ReasonReleasesMissing)
 	}
-	if _, err := New(Config{ReleasesDir: t.TempDir() + "/a,b"}); ReasonOf(err) != ReasonReleasesMissing {
-		t.Errorf("New with a comma in the directory: %v, want %s", err, ReasonReleasesMissing)
+	if _, err := New(Config{ReleasesDir: t.TempDir() + "/a,b"}); ReasonOf(err) != api.ReasonReleasesMissing {
+		t.Errorf("New with a comma in the directory: %v, want %s", err, api.ReasonReleasesMissing)
 	}
 	if _, err := New(Config{RemoteManifests: RemotePolicy{AllowedNetworks: []string{"here"}}}); !containsText(err, `"here"`) {
 		t.Errorf("New with an odd network: %v, want it named", err)
 	}
-	if err := newError(ReasonReleasesMissing, "%w", releases.ErrMissing); !errors.Is(err, releases.ErrMissing) {
+	if err := newError(api.ReasonReleasesMissing, "%w", releases.ErrMissing); !errors.Is(err, releases.ErrMissing) {
 		t.Error("the cause of an error is lost")
 	}
 }

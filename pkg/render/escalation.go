@@ -36,11 +36,11 @@ type finding struct {
 // equal content share one result.
 func (f finding) newRefusal(images imagePolicy) *Error {
 	if f.image != "" {
-		return newError(ReasonEscalationNotPermitted, "%s names image %q, but a resource of this namespace may only use images of %s: "+
+		return newError(api.ReasonEscalationNotPermitted, "%s names image %q, but a resource of this namespace may only use images of %s: "+
 			"use one of these, or ask the hub's administrator to allow the registry (rendering.allowedImageRegistries of chart knative-addon) "+
 			"or to trust the namespace (rendering.trustedNamespaces)", f.field, message.Shorten(f.image, maxQuotedBytes), strings.Join(images.prefixes, ", "))
 	}
-	return newError(ReasonEscalationNotPermitted, "%s %s, which a resource of this namespace may not do: remove the entry, or ask the "+
+	return newError(api.ReasonEscalationNotPermitted, "%s %s, which a resource of this namespace may not do: remove the entry, or ask the "+
 		"hub's administrator to trust the namespace (rendering.trustedNamespaces of chart knative-addon)", f.field, f.problem)
 }
 
@@ -48,7 +48,7 @@ func (f finding) newRefusal(images imagePolicy) *Error {
 // refuses any other namespace that the cluster had before.
 func (r *Renderer) CheckNamespace(in *Install) error {
 	if namespace := in.InstallNamespace(); api.ReservedNamespace(namespace) && !r.config.Trust.Trusts(in.namespace) {
-		return newError(ReasonEscalationNotPermitted,
+		return newError(api.ReasonEscalationNotPermitted,
 			"annotation %s=%s: namespace %q of the hub is not trusted to install into a namespace of Kubernetes or Open Cluster Management; remove the annotation, or let the hub's administrator add the namespace to rendering.trustedNamespaces of the chart",
 			api.InstallNamespaceAnnotation, namespace, in.namespace)
 	}

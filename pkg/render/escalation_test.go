@@ -51,8 +51,8 @@ func TestEscalations(t *testing.T) {
 
 func checkEscalation(t *testing.T, err error, want ...string) {
 	t.Helper()
-	if ReasonOf(err) != ReasonEscalationNotPermitted {
-		t.Fatalf("error is %v with reason %q, want reason %s", err, ReasonOf(err), ReasonEscalationNotPermitted)
+	if ReasonOf(err) != api.ReasonEscalationNotPermitted {
+		t.Fatalf("error is %v with reason %q, want reason %s", err, ReasonOf(err), api.ReasonEscalationNotPermitted)
 	}
 	for _, text := range append(want, "rendering.trustedNamespaces") {
 		if !strings.Contains(err.Error(), text) {

@@ -43,7 +43,7 @@ func (c *catalog) checkEventing(ke *v1beta1.KnativeEventing, version string) err
 	minor := directoryOf(version)
 	for _, name := range sourcesOf(ke) {
 		if !c.hasDirectory("eventing-source", minor, name) {
-			return newError(ReasonSourceNotBundled, "source %q is not bundled for %s %s: enable only %s in spec.source",
+			return newError(api.ReasonSourceNotBundled, "source %q is not bundled for %s %s: enable only %s in spec.source",
 				name, api.Eventing, version, c.formatNames("eventing-source", minor))
 		}
 	}

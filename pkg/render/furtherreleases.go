@@ -22,13 +22,13 @@ func (r *Renderer) addFurtherReleases(dir string) error {
 	added := r.config.FurtherReleases
 	if added.Path == "" {
 		if added.SHA256 != "" {
-			return newError(ReasonReleasesMissing, "a sum of further releases is set without their directory: set the directory, or no sum")
+			return newError(api.ReasonReleasesMissing, "a sum of further releases is set without their directory: set the directory, or no sum")
 		}
 		return nil
 	}
 	sum, err := added.AddTo(dir, checkManifest)
 	if err != nil {
-		return newError(ReasonReleasesMissing, "%w", err)
+		return newError(api.ReasonReleasesMissing, "%w", err)
 	}
 	r.source += fmt.Sprintf("; directory %s, sha256:%s", added.Path, sum)
 	if added.SHA256 == "" {

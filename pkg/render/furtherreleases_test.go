@@ -113,7 +113,7 @@ func TestFurtherReleases(t *testing.T) { //nolint:gocognit // the steps and thei
 				t.Errorf("ResolveVersion(%q) = %q, %v; want %q", version, got, err, want)
 			}
 		}
-		if _, err := r.ResolveVersion(api.Serving, "1.25"); ReasonOf(err) != ReasonUnknownVersion || !containsText(err, "1.24.0, 1.23.4, 1.23.0") {
+		if _, err := r.ResolveVersion(api.Serving, "1.25"); ReasonOf(err) != api.ReasonUnknownVersion || !containsText(err, "1.24.0, 1.23.4, 1.23.0") {
 			t.Errorf("ResolveVersion(1.25): %v, want the versions of the directory in the message", err)
 		}
 	})
@@ -122,7 +122,7 @@ func TestFurtherReleases(t *testing.T) { //nolint:gocognit // the steps and thei
 			t.Errorf("CheckMigration from 1.23.0 to 1.24.0: %v", err)
 		}
 		err := r.CheckMigration(api.Serving, Installed{Delivered: "1.22.1", Running: "1.22.1"}, "1.24.0")
-		if ReasonOf(err) != ReasonVersionMigrationNotEligible || !containsText(err, "it can go to 1.23.4, 1.23.0") {
+		if ReasonOf(err) != api.ReasonNotEligible || !containsText(err, "it can go to 1.23.4, 1.23.0") {
 			t.Errorf("CheckMigration from 1.22.1 to 1.24.0: %v, want the reachable versions of the directory", err)
 		}
 	})
@@ -180,12 +180,12 @@ func TestFurtherReleaseRenders(t *testing.T) {
 		reason    Reason
 		want      string
 	}{
-		"an ingress that the directory lacks": {api.Serving, "version: '1.24'\ningress: {contour: {enabled: true}}", ReasonIngressNotBundled, "enable one of kourier"},
-		"a source that the directory lacks":   {api.Eventing, "version: '1.24'\nsource: {kafka: {enabled: true}}", ReasonSourceNotBundled, "enable only none"},
+		"an ingress that the directory lacks": {api.Serving, "version: '1.24'\ningress: {contour: {enabled: true}}", api.ReasonIngressNotBundled, "enable one of kourier"},
+		"a source that the directory lacks":   {api.Eventing, "version: '1.24'\nsource: {kafka: {enabled: true}}", api.ReasonSourceNotBundled, "enable only none"},
 		"a guard of which the program does not know the version": {
-			api.Serving, "version: '1.24'\n" + kourier + "security: {securityGuard: {enabled: true}}", ReasonSecurityGuardNotBundled, "1.24.0",
+			api.Serving, "version: '1.24'\n" + kourier + "security: {securityGuard: {enabled: true}}", api.ReasonSecurityGuardNotBundled, "1.24.0",
 		},
-		"what needs trust": {api.Serving, "version: '1.24'\n" + kourier + "namespace: {labels: {pod-security.kubernetes.io/enforce: privileged}}", ReasonEscalationNotPermitted, "pod-security"},
+		"what needs trust": {api.Serving, "version: '1.24'\n" + kourier + "namespace: {labels: {pod-security.kubernetes.io/enforce: privileged}}", api.ReasonEscalationNotPermitted, "pod-security"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(tc.component, tc.spec); ReasonOf(err) != tc.reason || !containsText(err, tc.want) {
@@ -220,7 +220,7 @@ func TestFurtherReleaseWithUnknownKind(t *testing.T) {
 	d.write("ingress/1.24/gateway-api/net-gateway-api.yaml", "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: a, namespace: knative-serving}\n")
 	const gateway = "version: '1.24'\ningress: {gateway-api: {enabled: true}}\n"
 	r := d.open(Config{})
-	if _, err := r.Render(context.Background(), install(t, api.Serving, gateway), Options{}); ReasonOf(err) != ReasonKindNotAllowed || !containsText(err, "ListenerSet.gateway.networking.k8s.io") {
+	if _, err := r.Render(context.Background(), install(t, api.Serving, gateway), Options{}); ReasonOf(err) != api.ReasonKindNotAllowed || !containsText(err, "ListenerSet.gateway.networking.k8s.io") {
 		t.Errorf("Render: %v, want the kind to be refused", err)
 	}
 	if _, err := r.Render(context.Background(), install(t, api.Serving, "version: '1.24'\n"+kourier), Options{}); err != nil {
@@ -269,8 +269,8 @@ func TestFurtherReleasesAreRefused(t *testing.T) {
 			d := furtherDirectory{t, t.TempDir()}
 			d.write(tc.file, tc.text)
 			_, err := New(Config{FurtherReleases: d.sum()})
-			if ReasonOf(err) != ReasonReleasesMissing {
-				t.Fatalf("New: %v, want %s", err, ReasonReleasesMissing)
+			if ReasonOf(err) != api.ReasonReleasesMissing {
+				t.Fatalf("New: %v, want %s", err, api.ReasonReleasesMissing)
 			}
 			for _, want := range append(tc.want, d.path) {
 				if !containsText(err, want) {
@@ -287,15 +287,15 @@ func TestFurtherReleasesAreRefused(t *testing.T) {
 		d.open(Config{})
 	})
 	t.Run("a sum without a directory", func(t *testing.T) {
-		if _, err := New(Config{FurtherReleases: ReleasesDirectory{SHA256: strings.Repeat("0", 64)}}); ReasonOf(err) != ReasonReleasesMissing {
-			t.Errorf("New: %v, want %s", err, ReasonReleasesMissing)
+		if _, err := New(Config{FurtherReleases: ReleasesDirectory{SHA256: strings.Repeat("0", 64)}}); ReasonOf(err) != api.ReasonReleasesMissing {
+			t.Errorf("New: %v, want %s", err, api.ReasonReleasesMissing)
 		}
 	})
 	t.Run("a directory besides a directory that replaces the bundled releases", func(t *testing.T) {
 		t.Setenv("KO_DATA_PATH", shared.catalog.dir)
 		_, err := New(Config{FurtherReleases: newFurtherDirectory(t).sum()})
-		if ReasonOf(err) != ReasonReleasesMissing || !containsText(err, "unset KO_DATA_PATH") {
-			t.Errorf("New: %v, want %s and the remedy", err, ReasonReleasesMissing)
+		if ReasonOf(err) != api.ReasonReleasesMissing || !containsText(err, "unset KO_DATA_PATH") {
+			t.Errorf("New: %v, want %s and the remedy", err, api.ReasonReleasesMissing)
 		}
 	})
 }

@@ -203,7 +203,7 @@ func renderWith(t *testing.T, p fieldPlace, text string) {
 	b, err := shared.Render(context.Background(), in, DefaultOptions(api.ModeManifestWork))
 	if err != nil {
 		requireError(t, err)
-		if ReasonOf(err) == ReasonInternal {
+		if ReasonOf(err) == api.ReasonRenderFailed {
 			t.Errorf("%v = %q: %v: want a guard that says what is wrong with the spec", p.path, text, err)
 		}
 		return
@@ -218,7 +218,7 @@ func requireError(t *testing.T, err error) {
 	if !errors.As(err, &e) || e.Reason == "" || e.Message == "" {
 		t.Errorf("%T %v is no *Error with a reason", err, err)
 	}
-	if e != nil && e.Reason == ReasonInternal && strings.Contains(e.Message, "manifests:") {
+	if e != nil && e.Reason == api.ReasonRenderFailed && strings.Contains(e.Message, "manifests:") {
 		t.Errorf("%v names no object", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"knative.dev/operator/pkg/apis/operator/v1beta1"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // ingressClassSuffix follows the name of the ingress in the class of one of Knative's own ingresses.
@@ -62,7 +64,7 @@ func checkIngressClass(ks *v1beta1.KnativeServing) error {
 			if !known || !isKnativeIngress(name) || slices.Contains(enabled, name) {
 				continue
 			}
-			return newError(ReasonIngressNotEnabled, "spec.config.%s names ingress class %q, but ingress %q is not enabled in spec.ingress: "+
+			return newError(api.ReasonIngressNotEnabled, "spec.config.%s names ingress class %q, but ingress %q is not enabled in spec.ingress: "+
 				"enable spec.ingress.%s, or name the class of an ingress that is", configMap, class, name, name)
 		}
 	}

@@ -158,12 +158,12 @@ func installNamespace(component api.Component, annotations map[string]string) (s
 		return component.InstallNamespace(), nil
 	}
 	if problems := validation.IsDNS1123Label(ns); len(problems) > 0 {
-		return "", newError(ReasonInvalidSpec, "annotation %s names %q, which is no namespace name: %s",
+		return "", newError(api.ReasonInvalidSpec, "annotation %s names %q, which is no namespace name: %s",
 			api.InstallNamespaceAnnotation, ns, problems[0])
 	}
 	for _, other := range api.Components() {
 		if other != component && ns == other.InstallNamespace() {
-			return "", newError(ReasonInvalidSpec, "annotation %s names %q, the namespace of %s, and both components have ConfigMaps of the same names: name another namespace",
+			return "", newError(api.ReasonInvalidSpec, "annotation %s names %q, the namespace of %s, and both components have ConfigMaps of the same names: name another namespace",
 				api.InstallNamespaceAnnotation, ns, other)
 		}
 	}

@@ -3,10 +3,15 @@
 package render
 
 import (
+	"cmp"
 	"iter"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
 // Kind says how every delivery treats the objects of a kind. The table below is the only list of kinds: a new kind of a
@@ -244,4 +249,43 @@ func KindNamed(name string) Kind {
 		return *k
 	}
 	return Kind{}
+}
+
+// allowedKinds are the kinds that a bundle may contain, as "Kind.group".
+type allowedKinds map[string]bool
+
+// newAllowedKinds allows the kinds of Knative's releases and those that the administrator names.
+func newAllowedKinds(configured []string) allowedKinds {
+	out := allowedKinds{}
+	for _, k := range kindTable {
+		if k.origin == fromRelease {
+			out[k.String()] = true
+		}
+	}
+	for _, name := range configured {
+		out[strings.TrimSuffix(name, ".")] = true
+	}
+	return out
+}
+
+// checkKind refuses an object of a kind that is not allowed.
+func (a allowedKinds) checkKind(u *unstructured.Unstructured) error {
+	kind := u.GroupVersionKind().GroupKind().String()
+	if a["*"] || a[kind] {
+		return nil
+	}
+	return newError(api.ReasonKindNotAllowed, "%s is of kind %s, which the add-on may not deliver: remove it from the "+
+		"manifests, or let an administrator allow the kind", describeObject(u), kind)
+}
+
+// sortObjects sorts by the rank of the kind and, within a rank, by identity, so that the order does not depend on how the
+// manifests were written.
+func sortObjects(objects []*unstructured.Unstructured) {
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		x, y := objectIDOf(a), objectIDOf(b)
+		return cmp.Or(
+			cmp.Compare(rowOf(x.groupKind()).rank, rowOf(y.groupKind()).rank),
+			cmp.Compare(x.Group, y.Group), cmp.Compare(x.Kind, y.Kind),
+			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
 }

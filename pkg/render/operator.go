@@ -169,7 +169,7 @@ func (p *progress) currentObject() string {
 func recoverPanic(call func() error, p *progress) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = newError(ReasonInternal, "cannot render %s: the Knative Operator's functions cannot handle it (%v): "+
+			err = newError(api.ReasonRenderFailed, "cannot render %s: the Knative Operator's functions cannot handle it (%v): "+
 				"check the part of the spec that changes it", p.currentObject(), cause)
 		}
 	}()
@@ -177,7 +177,7 @@ func recoverPanic(call func() error, p *progress) (err error) {
 		if e := (*Error)(nil); errors.As(err, &e) {
 			return err
 		}
-		return newError(ReasonInvalidSpec, "cannot render %s: %w", p.currentObject(), err)
+		return newError(api.ReasonInvalidSpec, "cannot render %s: %w", p.currentObject(), err)
 	}
 	return nil
 }

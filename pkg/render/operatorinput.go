@@ -43,11 +43,11 @@ func transformShortNamed(objects []unstructured.Unstructured, cr base.KComponent
 		u.SetNamespace(cr.GetNamespace())
 		for key, value := range cr.GetSpec().GetConfig()[u.GetName()] {
 			if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
-				return nil, newError(ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
+				return nil, newError(api.ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
 			}
 		}
 		if err := label(u); err != nil {
-			return nil, newError(ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
+			return nil, newError(api.ReasonInvalidSpec, "cannot render ConfigMap %q: %w", u.GetName(), err)
 		}
 		out = append(out, u)
 	}
@@ -100,12 +100,12 @@ func brokerDefaultsCheck(ke *v1beta1.KnativeEventing) mf.Transformer {
 			return nil
 		}
 		if err := checkYAML(text); err != nil {
-			return newError(ReasonInvalidSpec, "cannot render ConfigMap %q: key %q: %w", u.GetName(), key, err)
+			return newError(api.ReasonInvalidSpec, "cannot render ConfigMap %q: key %q: %w", u.GetName(), key, err)
 		}
 		if !lacksClusterDefault(text) {
 			return nil
 		}
-		return newError(ReasonInvalidSpec, "cannot render ConfigMap %q: key %q has no clusterDefault: add one to "+
+		return newError(api.ReasonInvalidSpec, "cannot render ConfigMap %q: key %q has no clusterDefault: add one to "+
 			"spec.config.br-defaults", u.GetName(), key)
 	}
 }

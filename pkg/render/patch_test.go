@@ -251,15 +251,15 @@ func TestPatchRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := shared.Render(context.Background(), install(t, api.Serving, patchSpec(t, tc.patch)), DefaultOptions(api.ModeManifestWork))
-			if ReasonOf(err) != ReasonPatchFailed || !containsText(err, tc.want) || !containsText(err, "spec.patches[0]") {
-				t.Errorf("Render: %s: %v; want %s with %q", ReasonOf(err), err, ReasonPatchFailed, tc.want)
+			if ReasonOf(err) != api.ReasonPatchFailed || !containsText(err, tc.want) || !containsText(err, "spec.patches[0]") {
+				t.Errorf("Render: %s: %v; want %s with %q", ReasonOf(err), err, api.ReasonPatchFailed, tc.want)
 			}
 		})
 	}
 	t.Run("a label that is none", func(t *testing.T) {
 		spec := patchSpec(t, Patch{controller, PatchSpec{MergePatch, "metadata: {labels: {a b: c}}"}})
 		_, err := shared.Render(context.Background(), install(t, api.Serving, spec), DefaultOptions(api.ModeManifestWork))
-		if ReasonOf(err) != ReasonInvalidSpec || !containsText(err, `Deployment "knative-serving/controller"`) {
+		if ReasonOf(err) != api.ReasonInvalidSpec || !containsText(err, `Deployment "knative-serving/controller"`) {
 			t.Errorf("Render: %v", err)
 		}
 	})

@@ -39,7 +39,7 @@ func applyPatches(d *draft) error {
 			return err
 		}
 		if err := p.applyPatch(patch); err != nil {
-			return newError(reasonWithDefault(err, ReasonPatchFailed), "cannot apply spec.patches[%d] to %s: %w", n, patch.Target, err)
+			return newError(reasonWithDefault(err, api.ReasonPatchFailed), "cannot apply spec.patches[%d] to %s: %w", n, patch.Target, err)
 		}
 	}
 	return nil

@@ -111,8 +111,8 @@ func TestTimeout(t *testing.T) {
 		}
 		for range 3 {
 			bundle, err := b.startRendering("dear", key{}, dear).awaitBundle(t.Context())
-			if bundle != nil || ReasonOf(err) != ReasonRenderTimeout || !containsText(err, "spec.patches") {
-				t.Errorf("%v, %v; want %s", bundle, err, ReasonRenderTimeout)
+			if bundle != nil || ReasonOf(err) != api.ReasonRenderTimeout || !containsText(err, "spec.patches") {
+				t.Errorf("%v, %v; want %s", bundle, err, api.ReasonRenderTimeout)
 			}
 		}
 		if running := runningTasks(b.queue); running != 1 {
@@ -120,10 +120,10 @@ func TestTimeout(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if running := runningTasks(b.queue); began != 1 || running != 0 || ReasonOf(cause) != ReasonRenderTimeout {
+		if running := runningTasks(b.queue); began != 1 || running != 0 || ReasonOf(cause) != api.ReasonRenderTimeout {
 			t.Errorf("rendered %d times, %d go on, the context's cause is %v", began, running, cause)
 		}
-		if _, err := b.startRendering("dear", key{}, dear).awaitBundle(t.Context()); ReasonOf(err) != ReasonRenderTimeout {
+		if _, err := b.startRendering("dear", key{}, dear).awaitBundle(t.Context()); ReasonOf(err) != api.ReasonRenderTimeout {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -144,8 +144,8 @@ func TestPanic(t *testing.T) {
 			rendered++
 			panic("boom")
 		}).awaitBundle(t.Context())
-		if bundle != nil || ReasonOf(err) != ReasonInternal || !containsText(err, "boom") {
-			t.Errorf("%v, %v; want %s", bundle, err, ReasonInternal)
+		if bundle != nil || ReasonOf(err) != api.ReasonRenderFailed || !containsText(err, "boom") {
+			t.Errorf("%v, %v; want %s", bundle, err, api.ReasonRenderFailed)
 		}
 	}
 	if rendered != 1 {

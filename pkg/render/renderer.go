@@ -51,7 +51,7 @@ func New(cfg Config) (*Renderer, error) {
 	}
 	private, err := makePrivateDirectory()
 	if err != nil {
-		return nil, newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
+		return nil, newError(api.ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
 	}
 	r := &Renderer{
 		config: cfg, allowed: newAllowedKinds(cfg.AllowedKinds), bundles: newBundles(cfg.CacheSize), fetcher: fetcher,
@@ -74,7 +74,7 @@ func (r *Renderer) openReleases() error {
 			return err
 		}
 	case added != "":
-		return newError(ReasonReleasesMissing, "cannot add the releases of directory %q to those of %s=%q, which are not this program's: "+
+		return newError(api.ReasonReleasesMissing, "cannot add the releases of directory %q to those of %s=%q, which are not this program's: "+
 			"unset %s, or copy the releases there", added, common.KoEnvKey, dir, common.KoEnvKey)
 	default:
 		r.source = "directory " + dir + ", unverified"
@@ -89,11 +89,11 @@ func (r *Renderer) openReleases() error {
 func (r *Renderer) unpackReleases() (string, error) {
 	dir := filepath.Join(r.private.path, "releases")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", newError(ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
+		return "", newError(api.ReasonReleasesMissing, "cannot make a directory for the release manifests: %w", err)
 	}
 	sum, err := releases.Unpack(dir)
 	if err != nil {
-		return "", newError(ReasonReleasesMissing, "%w", err)
+		return "", newError(api.ReasonReleasesMissing, "%w", err)
 	}
 	r.source = fmt.Sprintf("%s %s, sha256:%s", releases.Module, sum.Version, sum.SHA256)
 	return dir, r.addFurtherReleases(dir)
@@ -138,7 +138,7 @@ func (r *Renderer) RenderPromptly(ctx context.Context, in *Install, opts Options
 		defer r.waiters.releaseWaiter(in.namespace)
 		limit = promptWait
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, limit, newError(ReasonPending,
+	waiting, cancel := context.WithTimeoutCause(ctx, limit, newError(api.FaultRenderPending,
 		"%s %q is being rendered, or others before it", in.component.Kind(), objectName(in.namespace, in.name)))
 	defer cancel()
 	return r.Render(waiting, in, opts)
@@ -252,7 +252,7 @@ func (r *Renderer) makeDocumentDirectory(s sources) (path string, remove func(),
 	}
 	path, err = os.MkdirTemp(r.private.path, "documents-")
 	if err != nil {
-		return "", nil, newError(ReasonInternal, "cannot make a directory for the documents of a resource: %w", err)
+		return "", nil, newError(api.ReasonRenderFailed, "cannot make a directory for the documents of a resource: %w", err)
 	}
 	return path, func() {
 		forgetParsed()
@@ -288,6 +288,6 @@ func (r *Renderer) operatorOutput(ctx context.Context, j job) ([]*unstructured.U
 		objects, err := op.runPipeline(ctx, cr, eventingPipeline(cr))
 		return withoutTLS(cr, objects), err
 	default:
-		return nil, newError(ReasonInternal, "cannot render %T", cr)
+		return nil, newError(api.ReasonRenderFailed, "cannot render %T", cr)
 	}
 }

@@ -55,14 +55,14 @@ func (c *catalog) checkServing(ks *v1beta1.KnativeServing, version string) error
 	minor := directoryOf(version)
 	for _, name := range ingressesOf(ks) {
 		if !c.hasDirectory("ingress", minor, name) {
-			return newError(ReasonIngressNotBundled, "ingress %q is not bundled for %s %s: enable one of %s in spec.ingress",
+			return newError(api.ReasonIngressNotBundled, "ingress %q is not bundled for %s %s: enable one of %s in spec.ingress",
 				name, api.Serving, version, c.formatNames("ingress", minor))
 		}
 	}
 	if ks.Spec.Security != nil && ks.Spec.Security.SecurityGuard.Enabled {
 		guard, known := security.SecurityGuardVersion["v"+minor]
 		if !known || !c.hasDirectory("security-guard", guard) {
-			return newError(ReasonSecurityGuardNotBundled, "security guard is not bundled for %s %s: remove "+
+			return newError(api.ReasonSecurityGuardNotBundled, "security guard is not bundled for %s %s: remove "+
 				"spec.security.securityGuard or choose another version", api.Serving, version)
 		}
 	}

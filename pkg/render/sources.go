@@ -56,7 +56,7 @@ func (s sources) checkBounds() error {
 	size := 0
 	for _, doc := range append(slices.Clone(s.manifests), s.additional...) {
 		if size += len(doc.Data); size > maxRemoteBytes {
-			return newError(ReasonTooLarge, "the documents of spec.manifests and spec.additionalManifests have more than %d bytes: leave out %s, or split the resource",
+			return newError(api.ReasonTooLarge, "the documents of spec.manifests and spec.additionalManifests have more than %d bytes: leave out %s, or split the resource",
 				maxRemoteBytes, doc.URL)
 		}
 	}
@@ -68,13 +68,13 @@ func (r *Renderer) fetchAll(ctx context.Context, field, exact string, list []bas
 	for n, m := range list {
 		doc, err := r.fetcher.Fetch(ctx, strings.ReplaceAll(m.Url, versionVariable, exact))
 		if refused := (*remote.RefusedError)(nil); errors.As(err, &refused) {
-			return nil, newError(ReasonRemoteManifestRefused, "%s[%d]: %w", field, n, err)
+			return nil, newError(api.ReasonRemoteManifestRefused, "%s[%d]: %w", field, n, err)
 		}
 		if IsPending(err) {
 			return nil, err
 		}
 		if err != nil {
-			return nil, newError(ReasonRemoteManifestUnavailable, "%s[%d]: %w", field, n, err)
+			return nil, newError(api.ReasonRemoteManifestUnavailable, "%s[%d]: %w", field, n, err)
 		}
 		out = append(out, doc)
 	}
@@ -130,7 +130,7 @@ func (s sources) writeFiles(dir string, spec *base.CommonSpec, allowed allowedKi
 func writeSource(dir string, doc *remote.Document, allowed allowedKinds, additional bool) (string, error) {
 	objects, err := parseSource(doc.Data)
 	if err != nil {
-		return "", newError(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
+		return "", newError(api.ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
 	}
 	var out bytes.Buffer
 	name := "manifest-" + doc.SHA256
@@ -147,7 +147,7 @@ func writeSource(dir string, doc *remote.Document, allowed allowedKinds, additio
 		}
 		data, err := json.Marshal(u.Object)
 		if err != nil {
-			return "", newError(ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
+			return "", newError(api.ReasonInvalidSpec, "cannot read %s: %w", doc.URL, err)
 		}
 		out.WriteString("---\n")
 		out.Write(data)
@@ -155,7 +155,7 @@ func writeSource(dir string, doc *remote.Document, allowed allowedKinds, additio
 	}
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		return "", newError(ReasonInternal, "cannot keep %s: %w", doc.URL, err)
+		return "", newError(api.ReasonRenderFailed, "cannot keep %s: %w", doc.URL, err)
 	}
 	return path, nil
 }

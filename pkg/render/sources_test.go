@@ -275,7 +275,7 @@ func TestOwnManifests(t *testing.T) {
 		t.Errorf("the version is %q", b.Version)
 	}
 	_, err = render(head + "version: 1.29.0\n" + url)
-	if ReasonOf(err) != ReasonInvalidSpec || !containsText(err, "does not match the target version") {
+	if ReasonOf(err) != api.ReasonInvalidSpec || !containsText(err, "does not match the target version") {
 		t.Errorf("manifests of another version: %v", err)
 	}
 	if b, err := render("version: '1.30'\n" + url); err != nil || b.Version != "1.30" {
@@ -304,20 +304,20 @@ func TestRefusedManifests(t *testing.T) {
 		reason Reason
 		want   string
 	}{
-		"a kind that is not allowed":  {"/policy.yaml", ReasonKindNotAllowed, "NetworkPolicy.networking.k8s.io"},
-		"a page":                      {"/html", ReasonInvalidSpec, "cannot read " + s.URL + "/html"},
-		"nothing":                     {"/empty", ReasonInvalidSpec, "it has no object"},
-		"an object without a kind":    {"/no-kind", ReasonInvalidSpec, "cannot read"},
-		"an object without a name":    {"/no-name", ReasonInvalidSpec, "without apiVersion, kind or name"},
-		"subjects that are no object": {"/subjects", ReasonInvalidSpec, "has an entry that is not an object"},
-		"subjects that are no list":   {"/subjects-text", ReasonInvalidSpec, "is not a list"},
-		"webhooks that are no object": {"/webhooks", ReasonInvalidSpec, "has an entry that is not an object"},
-		"a list of lists":             {"/nested", ReasonInvalidSpec, "items are not plain objects"},
-		"very many objects":           {"/many", ReasonInvalidSpec, "more than 2000 objects"},
-		"aliases that multiply":       {"/bomb", ReasonInvalidSpec, "anchors and aliases"},
-		"what is no YAML":             {"/tabs", ReasonInvalidSpec, "cannot read"},
-		"what is not there":           {"/none", ReasonRemoteManifestUnavailable, `the server answers "404 Not Found"`},
-		"another digest":              {"/empty#sha256=" + strings.Repeat("0", 64), ReasonRemoteManifestRefused, "its SHA-256 is"},
+		"a kind that is not allowed":  {"/policy.yaml", api.ReasonKindNotAllowed, "NetworkPolicy.networking.k8s.io"},
+		"a page":                      {"/html", api.ReasonInvalidSpec, "cannot read " + s.URL + "/html"},
+		"nothing":                     {"/empty", api.ReasonInvalidSpec, "it has no object"},
+		"an object without a kind":    {"/no-kind", api.ReasonInvalidSpec, "cannot read"},
+		"an object without a name":    {"/no-name", api.ReasonInvalidSpec, "without apiVersion, kind or name"},
+		"subjects that are no object": {"/subjects", api.ReasonInvalidSpec, "has an entry that is not an object"},
+		"subjects that are no list":   {"/subjects-text", api.ReasonInvalidSpec, "is not a list"},
+		"webhooks that are no object": {"/webhooks", api.ReasonInvalidSpec, "has an entry that is not an object"},
+		"a list of lists":             {"/nested", api.ReasonInvalidSpec, "items are not plain objects"},
+		"very many objects":           {"/many", api.ReasonInvalidSpec, "more than 2000 objects"},
+		"aliases that multiply":       {"/bomb", api.ReasonInvalidSpec, "anchors and aliases"},
+		"what is no YAML":             {"/tabs", api.ReasonInvalidSpec, "cannot read"},
+		"what is not there":           {"/none", api.ReasonRemoteManifestUnavailable, `the server answers "404 Not Found"`},
+		"another digest":              {"/empty#sha256=" + strings.Repeat("0", 64), api.ReasonRemoteManifestRefused, "its SHA-256 is"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

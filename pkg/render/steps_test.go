@@ -261,8 +261,8 @@ func TestValidate(t *testing.T) {
 				}
 				return
 			}
-			if ReasonOf(err) != ReasonInvalidSpec {
-				t.Fatalf("%v, want %s", err, ReasonInvalidSpec)
+			if ReasonOf(err) != api.ReasonInvalidSpec {
+				t.Fatalf("%v, want %s", err, api.ReasonInvalidSpec)
 			}
 			if diff := cmp.Diff(true, containsText(err, tc.want)); diff != "" {
 				t.Errorf("%v, want %q", err, tc.want)

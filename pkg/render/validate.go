@@ -35,7 +35,7 @@ func checkIdentity(d *draft) error {
 			return err
 		}
 		if problem := objectProblem(u); problem != "" {
-			return newError(ReasonInvalidSpec, "cannot render %s: %s", describeObject(u), problem)
+			return newError(api.ReasonInvalidSpec, "cannot render %s: %s", describeObject(u), problem)
 		}
 	}
 	return nil
@@ -150,10 +150,10 @@ func (d *draft) checkSize(b *Bundle) error {
 	}
 	switch {
 	case b.PayloadSize-own > maxPayload:
-		return newError(ReasonTooLarge, "the payload of %s has %d bytes, %d is the limit; the largest objects are %s: "+
+		return newError(api.ReasonTooLarge, "the payload of %s has %d bytes, %d is the limit; the largest objects are %s: "+
 			"move what they hold to spec.additionalManifests, or shorten it", b.Component, b.PayloadSize, maxPayload, nameLargest(b.Payload))
 	case b.FoundationSize > maxFoundation:
-		return newError(ReasonTooLarge, "the CRDs of %s have %d bytes, %d is the limit; the largest objects are %s: "+
+		return newError(api.ReasonTooLarge, "the CRDs of %s have %d bytes, %d is the limit; the largest objects are %s: "+
 			"let descriptions be trimmed, or leave out additional CRDs", b.Component, b.FoundationSize, maxFoundation, nameLargest(b.Foundation))
 	default:
 		return nil

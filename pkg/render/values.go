@@ -34,7 +34,7 @@ func (i *Install) On(cluster *values.Cluster, deployment *Deployment) (*Install,
 	if len(i.references) > 0 {
 		var err error
 		if out.values, err = cluster.Values(i.references); err != nil {
-			return nil, newError(ReasonValueMissing, "%w, which %s %q uses; add the values to the cluster, or remove the references from the resource; the installation stays unchanged",
+			return nil, newError(api.ReasonValueMissing, "%w, which %s %q uses; add the values to the cluster, or remove the references from the resource; the installation stays unchanged",
 				err, i.component.Kind(), objectName(i.namespace, i.name))
 		}
 	}
@@ -139,13 +139,13 @@ func (i *Install) expandReferences() (*Install, error) {
 		err = expandCommonSpec(&out.eventing.Spec.CommonSpec, value)
 	}
 	if err == nil && size > api.MaxSpecBytes {
-		return nil, newError(ReasonTooLarge, "the values of a cluster make the %s larger than %d bytes: use them less often", i.component.Kind(), api.MaxSpecBytes)
+		return nil, newError(api.ReasonTooLarge, "the values of a cluster make the %s larger than %d bytes: use them less often", i.component.Kind(), api.MaxSpecBytes)
 	}
 	if err == nil {
 		err = checkConfigYAML(out.componentSpec())
 	}
 	if err != nil {
-		return nil, newError(ReasonInvalidSpec, "cannot put the values of a cluster into the %s: %w", i.component.Kind(), err) // equal resources share the error
+		return nil, newError(api.ReasonInvalidSpec, "cannot put the values of a cluster into the %s: %w", i.component.Kind(), err) // equal resources share the error
 	}
 	return &out, nil
 }

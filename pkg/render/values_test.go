@@ -87,7 +87,7 @@ func TestValuesOfACluster(t *testing.T) {
 	})
 	t.Run("missing values are named, all of them", func(t *testing.T) { missingAreNamed(t, in) })
 	t.Run("nothing is rendered without a cluster", func(t *testing.T) {
-		if _, err := shared.Render(t.Context(), in, DefaultOptions(api.ModeManifestWork)); ReasonOf(err) != ReasonValueMissing {
+		if _, err := shared.Render(t.Context(), in, DefaultOptions(api.ModeManifestWork)); ReasonOf(err) != api.ReasonValueMissing {
 			t.Errorf("error is %v", err)
 		}
 	})
@@ -113,7 +113,7 @@ func sharedByValues(t *testing.T, in *Install, b *Bundle) {
 func missingAreNamed(t *testing.T, in *Install) {
 	t.Helper()
 	_, err := in.On(cluster("name", "c1", "claims.service-type", "NodePort"), nil)
-	if ReasonOf(err) != ReasonValueMissing {
+	if ReasonOf(err) != api.ReasonValueMissing {
 		t.Fatalf("error is %v", err)
 	}
 	for _, part := range []string{`"c1"`, "$(cluster.labels.example.com/timeout)", "$(cluster.variables.REGISTRY)", `KnativeServing "fleet/knative"`} {
@@ -149,7 +149,7 @@ func TestBadReferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode(resource(t, api.Serving, tc.spec))
-			if ReasonOf(err) != ReasonInvalidSpec || !strings.Contains(err.Error(), tc.want) {
+			if ReasonOf(err) != api.ReasonInvalidSpec || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error is %v, want one with %q", err, tc.want)
 			}
 		})

@@ -40,7 +40,7 @@ func CheckVerificationMode(source, mode string) error {
 	if mode == "" || slices.Contains(verificationModes(), mode) {
 		return nil
 	}
-	return newError(ReasonInvalidSpec, "%s is %q: use one of %s", source, mode, strings.Join(verificationModes(), ", "))
+	return newError(api.ReasonInvalidSpec, "%s is %q: use one of %s", source, mode, strings.Join(verificationModes(), ", "))
 }
 
 // readVerificationMode returns the mode in the annotations of a resource; empty without the annotation.
@@ -50,10 +50,10 @@ func readVerificationMode(component api.Component, annotations map[string]string
 	case !found:
 		return "", nil
 	case component != api.Serving:
-		return "", newError(ReasonInvalidSpec, "annotation %s is for KnativeServings, and a %s has no Service to verify: remove the annotation",
+		return "", newError(api.ReasonInvalidSpec, "annotation %s is for KnativeServings, and a %s has no Service to verify: remove the annotation",
 			api.VerificationAnnotation, component.Kind())
 	case mode == "":
-		return "", newError(ReasonInvalidSpec, "annotation %s is empty: use one of %s", api.VerificationAnnotation, strings.Join(verificationModes(), ", "))
+		return "", newError(api.ReasonInvalidSpec, "annotation %s is empty: use one of %s", api.VerificationAnnotation, strings.Join(verificationModes(), ", "))
 	}
 	return mode, CheckVerificationMode("annotation "+api.VerificationAnnotation, mode)
 }
@@ -124,7 +124,7 @@ func (v *Verification) Service(rendering string) (Object, error) {
 	}}
 	data, err := json.Marshal(u.Object)
 	if err != nil {
-		return Object{}, newError(ReasonInternal, "cannot marshal the Service of the verification: %w", err)
+		return Object{}, newError(api.ReasonRenderFailed, "cannot marshal the Service of the verification: %w", err)
 	}
 	return Object{Unstructured: u, Class: Apply, Resource: VerificationResource(), JSON: data}, nil
 }

@@ -99,14 +99,14 @@ func TestVerificationRefused(t *testing.T) {
 				}
 				_, err = shared.Render(t.Context(), in, DefaultOptions(api.ModeManifestWork))
 			}
-			if ReasonOf(err) != ReasonInvalidSpec || !strings.Contains(err.Error(), tc.mention) {
+			if ReasonOf(err) != api.ReasonInvalidSpec || !strings.Contains(err.Error(), tc.mention) {
 				t.Errorf("the error is %v", err)
 			}
 		})
 	}
 	u := resource(t, api.Serving, "{}")
 	u.SetAnnotations(map[string]string{api.VerificationAnnotation: ""})
-	if _, err := Decode(u); ReasonOf(err) != ReasonInvalidSpec {
+	if _, err := Decode(u); ReasonOf(err) != api.ReasonInvalidSpec {
 		t.Errorf("an empty annotation has error %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func (r *Renderer) CheckMigration(component api.Component, installed Installed, 
 		}
 		minor, ok := parseMinor(version)
 		if !ok {
-			return newError(ReasonVersionMigrationNotEligible, "the installed version %q of %s is no version, so no step from "+
+			return newError(api.ReasonNotEligible, "the installed version %q of %s is no version, so no step from "+
 				"it can be judged", version, component)
 		}
 		from = append(from, minor)
@@ -65,7 +65,7 @@ func (r *Renderer) CheckMigration(component api.Component, installed Installed, 
 	}
 	t, ok := parseMinor(to)
 	if !ok {
-		return newError(ReasonVersionMigrationNotEligible, "version %q of %s is no version: set spec.version to one of %s",
+		return newError(api.ReasonNotEligible, "version %q of %s is no version: set spec.version to one of %s",
 			to, component, strings.Join(r.catalog.versions[component], ", "))
 	}
 	if t.isReachableFrom(from) {
@@ -76,10 +76,10 @@ func (r *Renderer) CheckMigration(component api.Component, installed Installed, 
 		next = "it can go to " + strings.Join(reachable, ", ")
 	}
 	if installed.Running == "" || installed.Running == installed.Delivered {
-		return newError(ReasonVersionMigrationNotEligible, "%s cannot go from version %s to %s: a step is one minor version "+
+		return newError(api.ReasonNotEligible, "%s cannot go from version %s to %s: a step is one minor version "+
 			"at most; %s", component, installed.Delivered, to, next)
 	}
-	return newError(ReasonVersionMigrationNotEligible, "%s cannot go from version %s to %s: a step is one minor version at most, "+
+	return newError(api.ReasonNotEligible, "%s cannot go from version %s to %s: a step is one minor version at most, "+
 		"and version %s, which was delivered since, has not run yet; set spec.version to %s and wait until the cluster runs that "+
 		"version; %s", component, installed.Running, to, installed.Delivered, installed.Delivered, next)
 }

@@ -43,16 +43,16 @@ func TestResolveVersion(t *testing.T) {
 		"latest in another case":  {"Latest", "1.23.0", ""},
 		"the newest of a minor":   {"1.20", "1.20.3", ""},
 		"exact":                   {"1.21.0", "1.21.0", ""},
-		"an unknown patch":        {"1.21.9", "", ReasonUnknownVersion},
-		"an unknown minor":        {"1.19", "", ReasonUnknownVersion},
-		"a prefix of a minor":     {"1.2", "", ReasonUnknownVersion},
-		"a major":                 {"1", "", ReasonUnknownVersion},
-		"a v in front":            {"v1.23.0", "", ReasonUnknownVersion},
-		"a path":                  {"../knative-eventing/1.23.0", "", ReasonUnknownVersion},
-		"white space":             {" 1.23.0", "", ReasonUnknownVersion},
-		"nonsense":                {"newest", "", ReasonUnknownVersion},
-		"a pre-release of a one":  {"1.23.0-rc1", "", ReasonUnknownVersion},
-		"a minor with a trailing": {"1.23.", "", ReasonUnknownVersion},
+		"an unknown patch":        {"1.21.9", "", api.ReasonUnknownVersion},
+		"an unknown minor":        {"1.19", "", api.ReasonUnknownVersion},
+		"a prefix of a minor":     {"1.2", "", api.ReasonUnknownVersion},
+		"a major":                 {"1", "", api.ReasonUnknownVersion},
+		"a v in front":            {"v1.23.0", "", api.ReasonUnknownVersion},
+		"a path":                  {"../knative-eventing/1.23.0", "", api.ReasonUnknownVersion},
+		"white space":             {" 1.23.0", "", api.ReasonUnknownVersion},
+		"nonsense":                {"newest", "", api.ReasonUnknownVersion},
+		"a pre-release of a one":  {"1.23.0-rc1", "", api.ReasonUnknownVersion},
+		"a minor with a trailing": {"1.23.", "", api.ReasonUnknownVersion},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCheckMigrationLikeTheOperator(t *testing.T) {
 			if (got == nil) != (want == nil) {
 				t.Errorf("CheckMigration(%q, %q) = %v; the operator: %v", from, to, got, want)
 			}
-			if got != nil && ReasonOf(got) != ReasonVersionMigrationNotEligible {
+			if got != nil && ReasonOf(got) != api.ReasonNotEligible {
 				t.Errorf("CheckMigration(%q, %q): reason %s", from, to, ReasonOf(got))
 			}
 		}
@@ -140,7 +140,7 @@ func TestCheckMigrationSaysWhatCanBeReached(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := shared.CheckMigration(api.Serving, Installed{Delivered: tc.from, Running: tc.running}, tc.to)
-			if ReasonOf(err) != ReasonVersionMigrationNotEligible || !strings.Contains(err.Error(), tc.want) {
+			if ReasonOf(err) != api.ReasonNotEligible || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("CheckMigration(%q, %q) = %v, want %q", tc.from, tc.to, err, tc.want)
 			}
 		})

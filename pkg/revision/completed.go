@@ -15,7 +15,7 @@ import (
 
 // Completed reports whether OCM has seen the cluster of the add-on run the spec of the desired configuration of a kind with the hash.
 func Completed(addOn *addonv1beta1.ManagedClusterAddOn, kind Kind, specHash string) bool {
-	resource := groupResource(kind)
+	resource := GroupResource(kind)
 	return slices.ContainsFunc(addOn.Status.ConfigReferences, func(ref addonv1beta1.ConfigReference) bool {
 		return ref.ConfigGroupResource == resource && ref.LastAppliedConfig != nil && ref.LastAppliedConfig.SpecHash == specHash
 	})
@@ -31,7 +31,7 @@ type PendingDeployment struct {
 // FindPendingDeployment returns the pending AddOnDeploymentConfig of an add-on, or nil. presentHash returns the hash of the present spec of an
 // AddOnDeploymentConfig; empty when unknown: the spec that OCM wants for the cluster then counts as the present spec.
 func FindPendingDeployment(addOn *addonv1beta1.ManagedClusterAddOn, presentHash func(types.NamespacedName) string) *PendingDeployment {
-	desired, _ := DesiredOf(addOn, groupResource(DeploymentConfig{}))
+	desired, _ := DesiredOf(addOn, GroupResource(DeploymentConfig{}))
 	if desired == nil {
 		return nil
 	}

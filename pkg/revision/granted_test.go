@@ -87,7 +87,7 @@ func TestDesired(t *testing.T) {
 func TestNotGranted(t *testing.T) {
 	s, _ := source(t, serving(1, "1.23"))
 	_, err := s.Install(claims("default"))
-	if render.ReasonOf(err) != ReasonConfigNotGranted {
+	if render.ReasonOf(err) != api.ReasonConfigNotGranted {
 		t.Fatalf("error is %v", err)
 	}
 	for _, want := range []string{`"fleet/default"`, `"cluster1"`, "spec.configs", "keeps its installation"} {

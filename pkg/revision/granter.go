@@ -29,7 +29,7 @@ type Granter struct {
 // configKinds lists the kinds of configurations that affect the delivered objects.
 func configKinds(component api.Component) []addonv1beta1.ConfigGroupResource {
 	return []addonv1beta1.ConfigGroupResource{
-		groupResource(component), groupResource(DeploymentConfig{}),
+		GroupResource(component), GroupResource(DeploymentConfig{}),
 	}
 }
 
@@ -65,7 +65,7 @@ func (g *Granter) Grants(addOn *addonv1beta1.ManagedClusterAddOn) ([]string, err
 // Awaits reports whether the hub gives the resource, and no other one, to the add-on of a cluster, and the status of the add-on does not
 // name the resource yet, because the turn of the cluster has not come.
 func (g *Granter) Awaits(addOn *addonv1beta1.ManagedClusterAddOn, name types.NamespacedName) (bool, error) {
-	resource, referent := groupResource(api.Component(addOn.Name)), addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}
+	resource, referent := GroupResource(api.Component(addOn.Name)), addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}
 	if desired, _ := DesiredOf(addOn, resource); desired != nil && desired.ConfigReferent == referent {
 		return false, nil
 	}
@@ -102,7 +102,7 @@ func (g *Granter) givenByDefinition(
 func ConfigsOfDefinition(definition *addonv1beta1.ClusterManagementAddOn) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, c := range configsOfDefinition(definition) {
-		if c.ConfigGroupResource == groupResource(api.Component(definition.Name)) {
+		if c.ConfigGroupResource == GroupResource(api.Component(definition.Name)) {
 			out = append(out, types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 		}
 	}
@@ -202,4 +202,45 @@ func completedBefore(refs []addonv1beta1.InstallConfigReference, resource addonv
 		}
 	}
 	return out
+}
+
+// The status of a ManagedClusterAddOn names the configurations of the cluster, and OCM lets the agent of the cluster write that
+// status. Spec and metadata belong to the hub alone. Therefore the status selects among the configurations that the hub gave to the
+// add-on, and adds no configuration.
+
+// GrantOf returns the name of a configuration in api.GrantedConfigsAnnotation.
+func GrantOf(resource addonv1beta1.ConfigGroupResource, config addonv1beta1.ConfigReferent) string {
+	return resource.Resource + "." + resource.Group + "/" + config.Namespace + "/" + config.Name
+}
+
+// GrantsOf returns the configurations that the hub recorded as given to the add-on, besides those of spec.configs.
+func GrantsOf(addOn *addonv1beta1.ManagedClusterAddOn) []string {
+	if addOn.Annotations[api.GrantedConfigsAnnotation] == "" {
+		return nil
+	}
+	return strings.Split(addOn.Annotations[api.GrantedConfigsAnnotation], ",")
+}
+
+// Granted reports whether the hub gave the configuration to the add-on.
+func Granted(addOn *addonv1beta1.ManagedClusterAddOn, resource addonv1beta1.ConfigGroupResource, config addonv1beta1.ConfigReferent) bool {
+	own := addonv1beta1.AddOnConfig{ConfigGroupResource: resource, ConfigReferent: config}
+	return slices.Contains(addOn.Spec.Configs, own) || slices.Contains(GrantsOf(addOn), GrantOf(resource, config))
+}
+
+// DesiredOf returns the configuration of a resource that the add-on should have: the first in the status that the hub gave to the
+// add-on, or nil. When desired is nil, refused is the first that the hub did not give, or nil when the status names none.
+func DesiredOf(
+	addOn *addonv1beta1.ManagedClusterAddOn, resource addonv1beta1.ConfigGroupResource,
+) (desired, refused *addonv1beta1.ConfigSpecHash) {
+	for i := range addOn.Status.ConfigReferences {
+		ref := &addOn.Status.ConfigReferences[i]
+		switch {
+		case ref.ConfigGroupResource != resource || ref.DesiredConfig == nil:
+		case Granted(addOn, resource, ref.DesiredConfig.ConfigReferent):
+			return ref.DesiredConfig, nil
+		case refused == nil:
+			refused = ref.DesiredConfig
+		}
+	}
+	return nil, refused
 }

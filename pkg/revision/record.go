@@ -187,6 +187,22 @@ func History(indexer cache.Indexer, kind Kind, name types.NamespacedName) ([]*ap
 	return out, nil
 }
 
+// Find returns the revision that holds the spec of a resource with the hash, or nil.
+func Find(revisions cache.Store, kind Kind, name types.NamespacedName, hash string) (*appsv1.ControllerRevision, error) {
+	o, exists, err := revisions.GetByKey(name.Namespace + "/" + Name(kind, name.Name, hash))
+	if err != nil || !exists {
+		return nil, err
+	}
+	r, ok := o.(*appsv1.ControllerRevision)
+	if !ok {
+		return nil, fmt.Errorf("cannot read a revision of %s %q: it is a %T", kind.Kind(), name, o)
+	}
+	if HashOf(r) != hash { // a user changed the revision, which proves nothing now
+		return nil, nil
+	}
+	return r, nil
+}
+
 // SortNewestFirst orders revisions by their numbers.
 func SortNewestFirst(revisions []*appsv1.ControllerRevision) {
 	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {

@@ -112,7 +112,7 @@ func DeploymentsOf(o any) []types.NamespacedName {
 	}
 	var out []types.NamespacedName
 	for _, c := range configs {
-		if c.ConfigGroupResource == groupResource(DeploymentConfig{}) {
+		if c.ConfigGroupResource == GroupResource(DeploymentConfig{}) {
 			out = append(out, types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 		}
 	}

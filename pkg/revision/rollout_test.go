@@ -115,7 +115,7 @@ func TestUnknownRevision(t *testing.T) {
 	unrecorded, _, _ := f.configs.GetByKey("fleet/default")
 	f.apply("1.23", nil)
 	_, err := f.source.Install(at(first))
-	if got := render.ReasonOf(err); got != ReasonRevisionNotFound {
+	if got := render.ReasonOf(err); got != api.ReasonRevisionNotFound {
 		t.Fatalf("reason is %q (%v)", got, err)
 	}
 	for _, want := range []string{first[:12], `"fleet/default"`, "keeps its installation", "apply the old spec again"} {
@@ -136,7 +136,7 @@ func TestUnknownRevision(t *testing.T) {
 	if err := f.configs.Delete(unrecorded); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonConfigNotFound {
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != api.ReasonConfigNotFound {
 		t.Errorf("without the resource the error is %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestBrokenRevisions(t *testing.T) {
 	if err := f.revisions.Update(forged); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonRevisionNotFound {
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != api.ReasonRevisionNotFound {
 		t.Errorf("with another spec under the name, the error is %v", err)
 	}
 	changed := o.(*appsv1.ControllerRevision).DeepCopy() //nolint:forcetypeassert // it is one
@@ -191,7 +191,7 @@ func TestBrokenRevisions(t *testing.T) {
 	if err := f.revisions.Update(changed); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != ReasonRevisionNotFound || !strings.Contains(err.Error(), changed.Name) {
+	if _, err := f.source.Install(at(first)); render.ReasonOf(err) != api.ReasonRevisionNotFound || !strings.Contains(err.Error(), changed.Name) {
 		t.Errorf("with the data of another spec, the error is %v", err)
 	}
 	if err := f.revisions.Update(o); err != nil {

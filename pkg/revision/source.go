@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,17 +17,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/render"
-)
-
-const (
-	// ReasonConfigPending means that OCM's add-on manager did not resolve the add-on's configuration yet.
-	ReasonConfigPending render.Reason = api.FaultConfigPending
-	// ReasonConfigNotFound means that the object that configures the add-on does not exist.
-	ReasonConfigNotFound render.Reason = api.ReasonConfigNotFound
-	// ReasonConfigNotGranted means that the status of the add-on names a configuration that the hub did not give to the add-on.
-	ReasonConfigNotGranted render.Reason = api.ReasonConfigNotGranted
-	// ReasonRevisionNotFound means that no revision holds the spec that the add-on should have.
-	ReasonRevisionNotFound render.Reason = api.ReasonRevisionNotFound
 )
 
 // Source finds the Install of an add-on on a cluster. A Source is safe for concurrent use.
@@ -65,11 +55,12 @@ func ConfigOf(addon *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedNam
 // Desired returns the KnativeServing or KnativeEventing that the add-on should have, with the hash of its spec. Desired returns nil
 // until OCM's add-on manager writes the status, and while the hub did not give the configuration in the status.
 func Desired(addon *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ConfigSpecHash {
-	desired, _ := DesiredOf(addon, groupResource(api.Component(addon.Name)))
+	desired, _ := DesiredOf(addon, GroupResource(api.Component(addon.Name)))
 	return desired
 }
 
-func groupResource(kind Kind) addonv1beta1.ConfigGroupResource {
+// GroupResource returns the resource of a kind as the status of a ManagedClusterAddOn names the resource.
+func GroupResource(kind Kind) addonv1beta1.ConfigGroupResource {
 	gvr := kind.Resource()
 	return addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource}
 }
@@ -77,7 +68,7 @@ func groupResource(kind Kind) addonv1beta1.ConfigGroupResource {
 // NotGranted returns the error for a configuration that the hub did not give to the add-on. The message repeats only the name of
 // the configuration, which the author of the status knows.
 func NotGranted(addon *addonv1beta1.ManagedClusterAddOn, kind string, config *addonv1beta1.ConfigSpecHash) *render.Error {
-	return &render.Error{Reason: ReasonConfigNotGranted, Message: fmt.Sprintf(
+	return &render.Error{Reason: api.ReasonConfigNotGranted, Message: fmt.Sprintf(
 		"the status of add-on %q on cluster %q names %s %q, which the hub did not give to the add-on: the cluster keeps its installation; "+
 			"the agent of the cluster may write that status, so name the configuration in spec.configs of the ManagedClusterAddOn, or in the Placement or the defaults of the ClusterManagementAddOn, only if the configuration is meant for this cluster",
 		addon.Name, addon.Namespace, kind, boundedName(config.Namespace)+"/"+boundedName(config.Name))}
@@ -92,33 +83,51 @@ func boundedName(name string) string {
 // the present configuration. An invalid configuration leads to a *render.Error.
 func (s *Source) Install(addon *addonv1beta1.ManagedClusterAddOn) (*render.Install, error) {
 	component := api.Component(addon.Name)
-	desired, refused := DesiredOf(addon, groupResource(component))
+	desired, refused := DesiredOf(addon, GroupResource(component))
 	switch {
 	case desired == nil && refused != nil:
 		return nil, NotGranted(addon, component.Kind(), refused)
 	case desired == nil:
-		return nil, &render.Error{Reason: ReasonConfigPending, Message: fmt.Sprintf(
+		return nil, &render.Error{Reason: api.FaultConfigPending, Message: fmt.Sprintf(
 			"OCM's add-on manager did not resolve yet which %s configures add-on %q on cluster %q; if this stays, see condition Configured "+
 				"and whether the ClusterManagementAddOn names a default",
 			component.Kind(), addon.Name, addon.Namespace)}
 	}
 	name := types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name}
-	install, err := s.InstallAt(component, name, desired.SpecHash)
-	if e := (*render.Error)(nil); errors.As(err, &e) && e.Reason == ReasonConfigNotFound {
-		return nil, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf(
+	install, err := s.At(component, name, desired.SpecHash)
+	if e := (*render.Error)(nil); errors.As(err, &e) && e.Reason == api.ReasonConfigNotFound {
+		return nil, &render.Error{Reason: api.ReasonConfigNotFound, Message: fmt.Sprintf(
 			"%s %q, which configures add-on %q on cluster %q, does not exist: create it, or name another one in the configs of the "+
 				"ManagedClusterAddOn or ClusterManagementAddOn", component.Kind(), name, addon.Name, addon.Namespace)}
 	}
 	return install, err
 }
 
-// InstallOf returns the present configuration in a KnativeServing or KnativeEventing. An invalid resource leads to a *render.Error.
-func (s *Source) InstallOf(component api.Component, name types.NamespacedName) (*render.Install, error) {
-	return s.InstallAt(component, name, "")
+// Paused reports whether the annotations pause their object.
+func Paused(annotations map[string]string) bool { return annotations[api.PausedAnnotation] == "true" }
+
+// PausedBy returns a text for messages that names the annotation which pauses the add-on, or "" when the add-on is not paused.
+func (s *Source) PausedBy(addon *addonv1beta1.ManagedClusterAddOn) string {
+	if Paused(addon.Annotations) {
+		return fmt.Sprintf("annotation %s of ManagedClusterAddOn \"%s/%s\"", api.PausedAnnotation, addon.Namespace, addon.Name)
+	}
+	component := api.Component(addon.Name)
+	name, ok := ConfigOf(addon)
+	if !ok {
+		return ""
+	}
+	config, err := s.findLive(component, name)
+	if err != nil || config == nil { // a resource that cannot be read pauses no add-on
+		return ""
+	}
+	return PausedByResource(component, config)
 }
 
-// InstallAt returns the configuration in a KnativeServing or KnativeEventing at the time when its spec had the hash. The empty hash
-// stands for the present spec.
-func (s *Source) InstallAt(component api.Component, name types.NamespacedName, hash string) (*render.Install, error) {
-	return s.At(component, name, hash)
+// PausedByResource returns the text of PausedBy for a resource that installs on a cluster without an add-on.
+func PausedByResource(component api.Component, config metav1.Object) string {
+	if !Paused(config.GetAnnotations()) {
+		return ""
+	}
+	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+	return fmt.Sprintf("annotation %s of %s %q", api.PausedAnnotation, component.Kind(), name)
 }

@@ -85,11 +85,11 @@ func TestInstallErrors(t *testing.T) {
 		reason render.Reason
 		want   []string
 	}{
-		"no reference yet":           {addOn(), ReasonConfigPending, []string{"KnativeServing", "cluster1", "Configured"}},
-		"reference of another kind":  {addOn(reference("knativeeventings", "default")), ReasonConfigPending, []string{"KnativeServing"}},
-		"reference without a config": {addOn(undesired), ReasonConfigPending, []string{"KnativeServing"}},
+		"no reference yet":           {addOn(), api.FaultConfigPending, []string{"KnativeServing", "cluster1", "Configured"}},
+		"reference of another kind":  {addOn(reference("knativeeventings", "default")), api.FaultConfigPending, []string{"KnativeServing"}},
+		"reference without a config": {addOn(undesired), api.FaultConfigPending, []string{"KnativeServing"}},
 		"object does not exist": {
-			addOn(reference("knativeservings", "gone")), ReasonConfigNotFound, []string{`"fleet/gone"`, "cluster1", "create it"},
+			addOn(reference("knativeservings", "gone")), api.ReasonConfigNotFound, []string{`"fleet/gone"`, "cluster1", "create it"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,13 +76,13 @@ func (s *Specs[T]) At(kind Kind, name types.NamespacedName, hash string) (T, err
 	k := resourceKey{kind, name}
 	if live == nil {
 		delete(s.states, k)
-		return none, &render.Error{Reason: ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", kind.Kind(), name)}
+		return none, &render.Error{Reason: api.ReasonConfigNotFound, Message: fmt.Sprintf("%s %q does not exist", kind.Kind(), name)}
 	}
 	state, err := s.updateState(k, live)
 	if err != nil {
 		return none, err
 	}
-	recorded, err := s.findRecorded(k, cmp.Or(hash, state.hash))
+	recorded, err := Find(s.revisions, kind, name, cmp.Or(hash, state.hash))
 	if err != nil {
 		return none, err
 	}
@@ -127,14 +127,14 @@ func HasDelivered(config *unstructured.Unstructured, version string) bool {
 }
 
 func revisionNotFound(kind Kind, name types.NamespacedName, hash string) error {
-	return &render.Error{Reason: ReasonRevisionNotFound, Message: fmt.Sprintf(
+	return &render.Error{Reason: api.ReasonRevisionNotFound, Message: fmt.Sprintf(
 		"OCM refers to spec hash %.12s of %s %q, which has another spec now, and no ControllerRevision in namespace %q holds the old spec: the cluster keeps its installation until OCM's rollout assigns the present spec; to install the old spec, apply the old spec again",
 		hash, kind.Kind(), name, name.Namespace)}
 }
 
 // revisionUnusable returns the error of a cluster whose desired spec has a ControllerRevision that does not hold the spec.
 func revisionUnusable(err error) error {
-	return &render.Error{Reason: ReasonRevisionNotFound, Err: err, Message: message.Shorten(err.Error(), message.MaxNote) +
+	return &render.Error{Reason: api.ReasonRevisionNotFound, Err: err, Message: message.Shorten(err.Error(), message.MaxNote) +
 		": the cluster keeps its installation until OCM's rollout assigns the present spec; to install the old spec, delete the ControllerRevision and apply the old spec again"}
 }
 
@@ -145,22 +145,6 @@ func (s *Specs[T]) findLive(kind Kind, name types.NamespacedName) (*unstructured
 		return nil, fmt.Errorf("cannot configure add-on %q: it is no add-on of this manager", kind)
 	}
 	return Live(lister, kind, name)
-}
-
-// findRecorded returns the revision with the hash, or nil.
-func (s *Specs[T]) findRecorded(k resourceKey, hash string) (*appsv1.ControllerRevision, error) {
-	o, exists, err := s.revisions.GetByKey(k.name.Namespace + "/" + Name(k.kind, k.name.Name, hash))
-	if err != nil || !exists {
-		return nil, err
-	}
-	r, ok := o.(*appsv1.ControllerRevision)
-	if !ok {
-		return nil, fmt.Errorf("cannot read a revision of %s %q: it is a %T", k.kind.Kind(), k.name, o)
-	}
-	if HashOf(r) != hash { // a user changed the revision, which proves nothing now
-		return nil, nil
-	}
-	return r, nil
 }
 
 // updateState returns the state of a resource after an update to the present spec. Specs that no revision holds now are forgotten.
@@ -184,7 +168,7 @@ func (s *Specs[T]) updateState(k resourceKey, live *unstructured.Unstructured) (
 		return state, nil
 	}
 	for old := range state.decoded {
-		if recorded, err := s.findRecorded(k, old); old != hash && err == nil && recorded == nil {
+		if recorded, err := Find(s.revisions, k.kind, k.name, old); old != hash && err == nil && recorded == nil {
 			delete(state.decoded, old)
 		}
 	}

@@ -104,7 +104,7 @@ func unknownKind(name string) delivery.Failure {
 
 // faults are all that a bundle can be missing for: what package render and the readers of configurations say.
 func faults() []render.Reason {
-	out := []render.Reason{render.ReasonVersionMigrationNotEligible, api.FaultConfigPending}
+	out := []render.Reason{api.ReasonNotEligible, api.FaultConfigPending}
 	for _, reason := range api.Reasons()[api.InstallSucceeded] {
 		if !slices.Contains([]string{
 			api.ReasonApplied, api.ReasonRendered, api.ReasonApplyFailed, api.ReasonNotEligible,

@@ -17,7 +17,7 @@ import (
 )
 
 func TestFleetConditions(t *testing.T) {
-	bad := &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is wrong"}
+	bad := &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is wrong"}
 	names := func(n int) (out []string) {
 		for i := range n {
 			out = append(out, fmt.Sprintf("c%02d", n-i))
@@ -155,7 +155,7 @@ func TestFleetConditions(t *testing.T) {
 }
 
 func TestFleetRolledOut(t *testing.T) {
-	fault := &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is wrong"}
+	fault := &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is wrong"}
 	all := []string{"c1", "c2", "c3"}
 	for name, tc := range map[string]struct {
 		in Fleet

@@ -38,7 +38,7 @@ func everyInput(yield func(name string, in *Installation, last []metav1.Conditio
 	}
 	before := [][]metav1.Condition{
 		nil, last(), last(waiting), last(failed(unknownKind("a")), scaledDown), last(fault(api.ReasonInvalidSpec)), last(target(revoked), unheld),
-		last(fault(render.ReasonVersionMigrationNotEligible)), last(removing),
+		last(fault(api.ReasonNotEligible)), last(removing),
 		{{Type: api.InstallSucceeded, Status: metav1.ConditionTrue}},
 	}
 	for n, f := range targets {
@@ -66,7 +66,7 @@ func everyFleet(yield func(name string, in Fleet)) {
 	} {
 		yield("fine", in)
 		for _, reason := range faults() {
-			if reason != api.FaultConfigPending && reason != render.ReasonVersionMigrationNotEligible { // those are about one cluster
+			if reason != api.FaultConfigPending && reason != api.ReasonNotEligible { // those are about one cluster
 				in.Fault = &render.Error{Reason: reason, Message: "it is wrong"}
 				yield(string(reason), in)
 			}

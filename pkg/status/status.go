@@ -178,7 +178,7 @@ func unknownFinding(in *Installation) (f Finding, ok bool) {
 }
 
 func migrationFinding(in *Installation) Finding {
-	if in.Removing == "" && in.Fault != nil && in.Fault.Reason == render.ReasonVersionMigrationNotEligible {
+	if in.Removing == "" && in.Fault != nil && in.Fault.Reason == api.ReasonNotEligible {
 		return Finding{metav1.ConditionFalse, api.ReasonNotEligible, in.Fault.Message}
 	}
 	if f, ok := unknownFinding(in); ok {

@@ -14,7 +14,6 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
-	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
 // conditionsCase is an installation and what is told of it: Ready, target, version, dependencies, installed, available.
@@ -146,7 +145,7 @@ func unseenCases() map[string]conditionsCase {
 		},
 		"being removed with a version out of reach": {
 			reason:  "Nor does its version.",
-			changes: []change{fault(render.ReasonVersionMigrationNotEligible), removing},
+			changes: []change{fault(api.ReasonNotEligible), removing},
 			want:    [6]string{goes, isResolved, goes, goes, goes, goes},
 		},
 		"the configuration is not resolved": {
@@ -157,7 +156,7 @@ func unseenCases() map[string]conditionsCase {
 		},
 		"the version is out of reach": {
 			reason:   "It is told where users look for it, and nothing was written.",
-			changes:  []change{fault(render.ReasonVersionMigrationNotEligible)},
+			changes:  []change{fault(api.ReasonNotEligible)},
 			want:     [6]string{"False VersionMigrationNotEligible", isResolved, "False VersionMigrationNotEligible", notRendered, "False VersionMigrationNotEligible", notRendered},
 			mentions: []string{"VersionMigrationEligible: it is wrong"},
 		},
@@ -173,7 +172,7 @@ func unseenCases() map[string]conditionsCase {
 		},
 	}
 	for _, reason := range faults() {
-		if reason == api.FaultConfigPending || reason == render.ReasonVersionMigrationNotEligible {
+		if reason == api.FaultConfigPending || reason == api.ReasonNotEligible {
 			continue
 		}
 		cases["fault "+string(reason)] = conditionsCase{

@@ -4,6 +4,7 @@ package target
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,9 @@ import (
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // Ownership relates the add-on of a cluster to one resource that refers to the cluster.
@@ -76,9 +80,8 @@ func (f *Finder) Owner(
 
 // ConfiguredBy returns the KnativeServing or KnativeEventing in spec.configs of the add-on.
 func ConfiguredBy(addOn *addonv1beta1.ManagedClusterAddOn) (name types.NamespacedName, ok bool) {
-	gvr := api.Component(addOn.Name).Resource()
 	for _, c := range addOn.Spec.Configs {
-		if c.Group == gvr.Group && c.Resource == gvr.Resource {
+		if c.ConfigGroupResource == revision.GroupResource(api.Component(addOn.Name)) {
 			return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, true
 		}
 	}
@@ -135,4 +138,25 @@ func determineOwner(in *ownerInput) Owner {
 func byAge(a, b *unstructured.Unstructured) int {
 	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return cmp.Or(x.Compare(y.Time), cmp.Compare(client.ObjectKeyFromObject(a).String(), client.ObjectKeyFromObject(b).String()))
+}
+
+// RemoveOne ends the message about two installations of a component on one cluster.
+const RemoveOne = "remove one of the two, and the remaining one continues automatically"
+
+// maxNamed is the number of objects that a refusal names.
+const maxNamed = 5
+
+// RefuseUnmanaged refuses a cluster that has the component by another installer. The cluster is the text for a message, such as
+// `cluster "c1"`; adopt ends the message with the way to adopt the installation.
+func RefuseUnmanaged(cluster string, c api.Component, objects []string, adopt string) *resolve.Result {
+	return &resolve.Result{Reason: api.ReasonExistingInstallation, Message: fmt.Sprintf(
+		"%s already has %s of another installer, and the installation stays unchanged: %s; remove the installation, or %s",
+		cluster, c, message.List(objects, maxNamed), adopt)}
+}
+
+// RefuseNamespace refuses the install namespace that an annotation names. The problem is what the cluster has in the way.
+func RefuseNamespace(problem string, c api.Component) *resolve.Result {
+	return &resolve.Result{Reason: api.ReasonEscalationNotPermitted, Message: fmt.Sprintf(
+		"%s, and annotation %s may name such a namespace only in a trusted namespace of the hub; name a namespace that the cluster does not have, remove the annotation, or let the hub's administrator add the namespace of the %s to rendering.trustedNamespaces of the chart",
+		problem, api.InstallNamespaceAnnotation, c.Kind())}
 }

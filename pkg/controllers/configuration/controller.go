@@ -5,6 +5,7 @@ package configuration
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -32,7 +33,9 @@ type Reconciler struct {
 	// the Knative Operator does not run.
 	Operator func() string
 
-	refusals refusals
+	// refusals has the latest refusal of a rollback by resource, so that a refusal makes a single Event. A restart forgets the refusals, which
+	// costs one more Event.
+	refusals sync.Map
 }
 
 // Reconcile records the specs of a resource, pins the version and rolls the spec back when an annotation requests a rollback.
@@ -43,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	recordErr := r.recordSpecs(ctx, req.NamespacedName, config)
 	if config == nil || !r.mayWrite(config) {
-		r.refusals.removeText(req.NamespacedName)
+		r.refusals.Delete(req.NamespacedName)
 		return reconcile.Result{}, recordErr
 	}
 	config, pinErr := r.pinVersion(ctx, config)

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
@@ -70,10 +71,5 @@ func (r *Recorder) findRevision(config *unstructured.Unstructured) (*appsv1.Cont
 	if err != nil {
 		return nil, err
 	}
-	o, exists, err := r.Revisions.GetByKey(config.GetNamespace() + "/" + revision.Name(r.Kind, config.GetName(), hash))
-	recorded, isRevision := o.(*appsv1.ControllerRevision)
-	if err != nil || !exists || !isRevision || revision.HashOf(recorded) != hash {
-		return nil, err
-	}
-	return recorded, nil
+	return revision.Find(r.Revisions, r.Kind, client.ObjectKeyFromObject(config), hash)
 }

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
@@ -27,7 +25,7 @@ import (
 func (r *Reconciler) rollBack(ctx context.Context, config *unstructured.Unstructured) error {
 	requested, ok := config.GetAnnotations()[api.RollbackAnnotation]
 	if !ok {
-		r.refusals.removeText(client.ObjectKeyFromObject(config))
+		r.refusals.Delete(client.ObjectKeyFromObject(config))
 		return nil
 	}
 	target, refusal, err := r.FindRevision(config, strings.TrimSpace(requested))
@@ -42,7 +40,7 @@ func (r *Reconciler) rollBack(ctx context.Context, config *unstructured.Unstruct
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
 		default:
-			r.refusals.removeText(client.ObjectKeyFromObject(config))
+			r.refusals.Delete(client.ObjectKeyFromObject(config))
 			return nil
 		}
 	}
@@ -111,7 +109,7 @@ func withSpecOf(config *unstructured.Unstructured, target *appsv1.ControllerRevi
 // reportRefusal emits an Event with the reason why the spec stays, unless the previous Event of the resource was equal.
 func (r *Reconciler) reportRefusal(config *unstructured.Unstructured, refusal string) {
 	text := fmt.Sprintf("Annotation %s asks for %q: %s", api.RollbackAnnotation, message.Shorten(config.GetAnnotations()[api.RollbackAnnotation], maxValue), refusal)
-	if !r.refusals.storeText(client.ObjectKeyFromObject(config), text) {
+	if last, _ := r.refusals.Swap(client.ObjectKeyFromObject(config), text); last == text {
 		return
 	}
 	r.Events.Eventf(config, nil, corev1.EventTypeWarning, "RollbackRefused", "Rollback", "%s", message.Shorten(text, message.MaxNote))
@@ -119,30 +117,3 @@ func (r *Reconciler) reportRefusal(config *unstructured.Unstructured, refusal st
 
 // maxValue is the number of bytes of a user's text that a note repeats.
 const maxValue = 80
-
-// refusals holds the latest refusal by resource, so that a refusal makes a single Event. A restart forgets the refusals, which
-// costs one more Event.
-type refusals struct {
-	mu    sync.Mutex
-	texts map[types.NamespacedName]string
-}
-
-// storeText stores the refusal and reports whether the resource had another one before, or none.
-func (f *refusals) storeText(name types.NamespacedName, text string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.texts[name] == text {
-		return false
-	}
-	if f.texts == nil {
-		f.texts = map[types.NamespacedName]string{}
-	}
-	f.texts[name] = text
-	return true
-}
-
-func (f *refusals) removeText(name types.NamespacedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.texts, name)
-}

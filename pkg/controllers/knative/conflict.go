@@ -4,6 +4,7 @@ package knative
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -21,8 +22,8 @@ import (
 // generation and each revision of a KnativeFleet. The operator writes the same conditions, and two writers that insist would overwrite
 // each other for ever.
 type conflictReports struct {
-	mu       sync.Mutex
-	reported map[types.NamespacedName]reportedSpec
+	// reported has the reportedSpec of each resource by its name.
+	reported sync.Map
 }
 
 // reportedSpec is the spec of a resource that has a report.
@@ -40,51 +41,66 @@ func reportedSpecOf(config *unstructured.Unstructured) reportedSpec {
 // reportConflict writes the conflict into a resource whose spec has no report yet. Any other result ends the conflict.
 func (c *conflictReports) reportConflict(ctx context.Context, w *StatusWriter, config *unstructured.Unstructured, result resolve.Result) error {
 	if result.Reason != api.ReasonConflict {
-		c.forgetConflict(client.ObjectKeyFromObject(config))
+		c.reported.Delete(client.ObjectKeyFromObject(config))
 		return nil
 	}
-	if c.isReported(config) {
+	if last, _ := c.reported.Load(client.ObjectKeyFromObject(config)); last == reportedSpecOf(config) {
 		return nil
 	}
 	if err := w.writeConflict(ctx, config, result.Message); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.reported == nil {
-		c.reported = map[types.NamespacedName]reportedSpec{}
-	}
-	c.reported[client.ObjectKeyFromObject(config)] = reportedSpecOf(config)
+	c.reported.Store(client.ObjectKeyFromObject(config), reportedSpecOf(config))
 	return nil
-}
-
-func (c *conflictReports) isReported(config *unstructured.Unstructured) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.reported[client.ObjectKeyFromObject(config)] == reportedSpecOf(config)
-}
-
-func (c *conflictReports) forgetConflict(name types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.reported, name)
 }
 
 // writeConflict writes that the resource is not resolved and not ready. The other conditions stay: the Knative Operator may
 // have written them.
 func (w *StatusWriter) writeConflict(ctx context.Context, config *unstructured.Unstructured, message string) error {
+	return w.writeConditions(ctx, config,
+		metav1.Condition{
+			Type: api.Ready, Status: metav1.ConditionFalse, Reason: api.ReasonConflict, Message: api.TargetClusterResolved + ": " + message,
+		},
+		metav1.Condition{Type: api.TargetClusterResolved, Status: metav1.ConditionFalse, Reason: api.ReasonConflict, Message: message})
+}
+
+// writeConditions writes conditions of a resource. The other conditions stay.
+func (w *StatusWriter) writeConditions(ctx context.Context, config *unstructured.Unstructured, conditions ...metav1.Condition) error {
 	last, err := readStatus(config)
 	if err != nil {
 		return err
 	}
-	now := resourceStatus{
-		ObservedGeneration: config.GetGeneration(), Version: last.Version, Conditions: slices.Clone(last.Conditions), Annotations: last.Annotations,
-	}
-	for _, condition := range []metav1.Condition{
-		{Type: api.Ready, Message: api.TargetClusterResolved + ": " + message}, {Type: api.TargetClusterResolved, Message: message},
-	} {
-		condition.Status, condition.Reason = metav1.ConditionFalse, api.ReasonConflict
-		apimeta.SetStatusCondition(&now.Conditions, condition)
+	now := last
+	now.ObservedGeneration, now.Conditions, now.Rollout = config.GetGeneration(), slices.Clone(last.Conditions), nil
+	for _, c := range conditions {
+		apimeta.SetStatusCondition(&now.Conditions, c)
 	}
 	return w.writeStatus(ctx, config, last, now)
+}
+
+// reportOperatorFinalizer writes into a deleted resource without an installation that a finalizer of the Knative Operator holds the
+// resource. The Knative Operator removes the finalizer as long as the Knative Operator runs.
+func (r *Reconciler) reportOperatorFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
+	finalizer := operatorFinalizer(r.Component)
+	if _, conflict := r.Finder.Conflict(); conflict || !slices.Contains(config.GetFinalizers(), finalizer) {
+		return nil
+	}
+	return r.Status.writeRemovalWait(ctx, config, fmt.Sprintf(
+		"this add-on has no installation of this resource any more; finalizer %q holds the resource, and the Knative Operator, which set the finalizer, does not run on this hub; "+
+			"remove the finalizer: kubectl edit %s --namespace %s %s", finalizer, r.Component.Resource().Resource, config.GetNamespace(), config.GetName()))
+}
+
+// operatorFinalizer returns the finalizer that the Knative Operator sets on resources of the component.
+func operatorFinalizer(c api.Component) string { return c.Resource().GroupResource().String() }
+
+// writeRemovalWait writes the reason why the deletion of the resource waits into all conditions about the cluster. Condition
+// TargetClusterResolved stays, because the end of a removal says nothing about the target.
+func (w *StatusWriter) writeRemovalWait(ctx context.Context, config *unstructured.Unstructured, message string) error {
+	var conditions []metav1.Condition
+	for _, t := range api.ConditionTypes() {
+		if t != api.TargetClusterResolved {
+			conditions = append(conditions, metav1.Condition{Type: t, Status: metav1.ConditionUnknown, Reason: api.ReasonRemoving, Message: message})
+		}
+	}
+	return w.writeConditions(ctx, config, conditions...)
 }

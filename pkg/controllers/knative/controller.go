@@ -133,5 +133,5 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	for _, d := range r.Deliveries {
 		d.Forget(name)
 	}
-	r.conflicts.forgetConflict(name)
+	r.conflicts.reported.Delete(name)
 }

@@ -35,7 +35,7 @@ func TestBlocked(t *testing.T) {
 		},
 		"a spec that is wrong as well": {
 			"What can be fixed on the hub comes first.", "/api/v1/namespaces/knative-serving/configmaps/knativeserving-self-root-owner", "spec.config is odd",
-			&render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}, string(render.ReasonInvalidSpec), api.ReasonNotRendered,
+			&render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is odd"}, api.ReasonInvalidSpec, api.ReasonNotRendered,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

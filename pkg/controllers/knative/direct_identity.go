@@ -8,11 +8,13 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 )
 
 // recordedCluster returns the UID of the cluster on which the resource is installed. The UID is empty without a record: an
@@ -81,14 +83,10 @@ func leaveInstallation(t *ReachableCluster) string {
 
 // recordCluster writes the finalizer and the UID of the cluster into the resource, before any write to the cluster.
 func (d *Direct) recordCluster(ctx context.Context, config *unstructured.Unstructured, cluster types.UID) error {
-	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
+	resources := d.ConfigClient.Resource(d.Component.Resource()).Namespace(config.GetNamespace())
+	_, err := hub.Patch(ctx, resources, config, func(changed *unstructured.Unstructured) {
 		controllerutil.AddFinalizer(changed, d.Finalizer())
-		annotations := changed.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[api.InstalledOnAnnotation] = string(cluster)
-		changed.SetAnnotations(annotations)
+		changed.SetAnnotations(labels.Merge(changed.GetAnnotations(), labels.Set{api.InstalledOnAnnotation: string(cluster)}))
 	})
 	return err
 }

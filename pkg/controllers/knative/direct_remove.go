@@ -17,6 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/clustercache"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/inventory"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -140,7 +141,8 @@ func anchorName(c api.Component, config *unstructured.Unstructured) string {
 
 // releaseFinalizer drops the finalizer, and then the memory of the resource: a pass that repeats a refused write knows that the removal has ended.
 func (d *Direct) releaseFinalizer(ctx context.Context, config *unstructured.Unstructured) error {
-	_, err := patchConfig(ctx, d.ConfigClient.Resource(d.Component.Resource()), config, func(changed *unstructured.Unstructured) {
+	resources := d.ConfigClient.Resource(d.Component.Resource()).Namespace(config.GetNamespace())
+	_, err := hub.Patch(ctx, resources, config, func(changed *unstructured.Unstructured) {
 		controllerutil.RemoveFinalizer(changed, d.Finalizer())
 	})
 	if err = client.IgnoreNotFound(err); err == nil {

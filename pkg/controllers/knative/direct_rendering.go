@@ -17,6 +17,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/direct"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
@@ -188,11 +189,13 @@ func (d *Direct) describeUnreachableRendering(config *unstructured.Unstructured,
 // removeFormerTurn removes the turn for another rendering than the cluster has: a manager that renders as an earlier manager did has to
 // wait for a new turn. The author of the resource may have changed the spec, so that the cluster got its rendering without a turn.
 func (p *directPass) removeFormerTurn(ctx context.Context) error {
-	turn := turnOf(p.resource.Config)
+	config := p.resource.Config
+	turn := turnOf(config)
 	if turn == "" || !p.synced || p.report.Waits || p.report.Rendering == "" || turn == p.report.Rendering {
 		return nil
 	}
-	_, err := patchConfig(ctx, p.ConfigClient.Resource(p.Component.Resource()), p.resource.Config, func(changed *unstructured.Unstructured) {
+	resources := p.ConfigClient.Resource(p.Component.Resource()).Namespace(config.GetNamespace())
+	_, err := hub.Patch(ctx, resources, config, func(changed *unstructured.Unstructured) {
 		annotations := changed.GetAnnotations()
 		delete(annotations, api.RenderingTurnAnnotation)
 		changed.SetAnnotations(annotations)

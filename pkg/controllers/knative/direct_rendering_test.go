@@ -202,7 +202,7 @@ func (w *directFixture) edit(t *testing.T) {
 func TestKeptRenderingWaits(t *testing.T) {
 	w := newRenderingFixture(t)
 	w.edit(t)
-	w.specError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}
+	w.specError = &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is odd"}
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}

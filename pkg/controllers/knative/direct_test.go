@@ -47,7 +47,7 @@ func TestFirstWrites(t *testing.T) {
 		"a fault of the bundle": {
 			"Nothing is written but the status.", localServing(directFinalized),
 			func(w *directFixture) {
-				w.bundleError = fmt.Errorf("x: %w", &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"})
+				w.bundleError = fmt.Errorf("x: %w", &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is odd"})
 			},
 			[]string{directPatchStatus},
 			[]string{"others/x", api.DirectFinalizer},
@@ -72,7 +72,7 @@ func TestFirstWrites(t *testing.T) {
 // TestFailedDownloadIsRepeated holds that a pass follows a configuration whose manifests could not be downloaded: no event tells that the server
 // answers again.
 func TestFailedDownloadIsRepeated(t *testing.T) {
-	for reason, want := range map[render.Reason]time.Duration{render.ReasonRemoteManifestUnavailable: time.Minute, render.ReasonInvalidSpec: 0} {
+	for reason, want := range map[render.Reason]time.Duration{api.ReasonRemoteManifestUnavailable: time.Minute, api.ReasonInvalidSpec: 0} {
 		w := newDirectFixture(t, localServing(directFinalized))
 		w.bundleError = &render.Error{Reason: reason, Message: "no bundle"}
 		if result, err := w.reconcile(); err != nil || result.RequeueAfter != want {
@@ -83,7 +83,7 @@ func TestFailedDownloadIsRepeated(t *testing.T) {
 
 func TestFault(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
-	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}
+	w.bundleError = &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is odd"}
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestFault(t *testing.T) {
 func TestMissingValue(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
 	w.values = values.None("it has none")
-	w.bundleError = &render.Error{Reason: render.ReasonValueMissing, Message: "no region"}
+	w.bundleError = &render.Error{Reason: api.ReasonValueMissing, Message: "no region"}
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,8 @@ func TestUnreachableCluster(t *testing.T) {
 	says(api.TargetClusterResolved, api.ReasonRemoteClusterStale, metav1.ConditionFalse)
 	says(api.InstallSucceeded, api.ReasonDelivering, metav1.ConditionUnknown)
 	says(api.DeploymentsAvailable, api.ReasonDelivering, metav1.ConditionUnknown)
-	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec.config is odd"}
-	says(api.InstallSucceeded, string(render.ReasonInvalidSpec), metav1.ConditionFalse)
+	w.bundleError = &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec.config is odd"}
+	says(api.InstallSucceeded, api.ReasonInvalidSpec, metav1.ConditionFalse)
 	says(api.DeploymentsAvailable, api.ReasonNotRendered, metav1.ConditionUnknown)
 	w.bundleError = nil
 	says(api.InstallSucceeded, api.ReasonDelivering, metav1.ConditionUnknown)
@@ -139,7 +139,7 @@ func TestUnreachableCluster(t *testing.T) {
 // TestBadEdit holds that a bad edit does not stop the observation of what runs: by the last delivered spec, or by the anchor when that
 // spec cannot be rendered either.
 func TestBadEdit(t *testing.T) {
-	fault := &render.Error{Reason: render.ReasonUnknownVersion, Message: "no version 9.9"}
+	fault := &render.Error{Reason: api.ReasonUnknownVersion, Message: "no version 9.9"}
 	for name, tc := range map[string]struct {
 		change   func(w *directFixture)
 		revision string // that was rendered last
@@ -287,7 +287,7 @@ func TestDirectPending(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectFixture(t, localServing(directFinalized))
-			w.bundleError = &render.Error{Reason: render.ReasonPending, Message: "wait"}
+			w.bundleError = &render.Error{Reason: api.FaultRenderPending, Message: "wait"}
 			change(w)
 			result, err := w.reconcile()
 			if err != nil || result.RequeueAfter == 0 {

@@ -166,7 +166,7 @@ func TestFleetFaults(t *testing.T) {
 	h := newFleet(t, addOnOf("", uses("fleet"), says(available, conditionSet)))
 	h.settle("fleet")
 	h.told()
-	h.bundleErr = fmt.Errorf("cannot render: %w", &render.Error{Reason: render.ReasonUnknownVersion, Message: "spec.version is wrong"})
+	h.bundleErr = fmt.Errorf("cannot render: %w", &render.Error{Reason: api.ReasonUnknownVersion, Message: "spec.version is wrong"})
 	h.clock.SetTime(h.clock.Now().Add(time.Minute))
 	if diff := cmp.Diff([]string{patchFleetStatus}, h.mustReconcile("fleet")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

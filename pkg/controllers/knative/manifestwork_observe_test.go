@@ -25,7 +25,7 @@ import (
 func TestEvents(t *testing.T) {
 	h := newHub(t, serving("self", 100))
 	errDown := errors.New("the hub is down")
-	h.bundleErr = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec is wrong " + strings.Repeat("é", 2000)}
+	h.bundleErr = &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec is wrong " + strings.Repeat("é", 2000)}
 	h.fail = func(request string) error {
 		if request == patchStatus {
 			return errDown
@@ -193,7 +193,7 @@ func TestVersion(t *testing.T) {
 func TestBadEditOfInstallation(t *testing.T) {
 	h := newHub(t, serving("self", 100))
 	h.settle("self")
-	h.bundleErr = &render.Error{Reason: render.ReasonUnknownVersion, Message: "no version 9.9"}
+	h.bundleErr = &render.Error{Reason: api.ReasonUnknownVersion, Message: "no version 9.9"}
 	h.settle("self")
 	if got := h.conditions("self"); got[5] != "DeploymentsAvailable Unknown NotRendered" {
 		t.Errorf("before anything is installed it says %q", got)
@@ -201,7 +201,7 @@ func TestBadEditOfInstallation(t *testing.T) {
 	h.bundleErr = nil
 	h.delivered()
 	h.settle("self")
-	h.bundleErr = &render.Error{Reason: render.ReasonUnknownVersion, Message: "no version 9.9"}
+	h.bundleErr = &render.Error{Reason: api.ReasonUnknownVersion, Message: "no version 9.9"}
 	h.settle("self")
 	if got := h.conditions("self"); got[4] != "InstallSucceeded False UnknownVersion" || got[5] != "DeploymentsAvailable True WorkloadsAvailable" {
 		t.Errorf("it says %q", got)

@@ -16,6 +16,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
+	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
 
@@ -89,18 +90,16 @@ func (m *ManifestWork) takeOverAddOn(ctx context.Context, s *scope) error {
 
 // addOnConfigs returns the configurations of an add-on with the resource in the place of any other configuration of that kind.
 func (m *ManifestWork) addOnConfigs(s *scope, have []addonv1beta1.AddOnConfig) []addonv1beta1.AddOnConfig {
-	gvr := m.Component.Resource()
 	return append(m.otherAddOnConfigs(have), addonv1beta1.AddOnConfig{
-		ConfigGroupResource: addonv1beta1.ConfigGroupResource{Group: gvr.Group, Resource: gvr.Resource},
+		ConfigGroupResource: revision.GroupResource(m.Component),
 		ConfigReferent:      addonv1beta1.ConfigReferent{Namespace: s.Config.GetNamespace(), Name: s.Config.GetName()},
 	})
 }
 
 // otherAddOnConfigs returns the configurations of other kinds.
 func (m *ManifestWork) otherAddOnConfigs(have []addonv1beta1.AddOnConfig) []addonv1beta1.AddOnConfig {
-	gvr := m.Component.Resource()
 	return slices.DeleteFunc(slices.Clone(have), func(c addonv1beta1.AddOnConfig) bool {
-		return c.Group == gvr.Group && c.Resource == gvr.Resource
+		return c.ConfigGroupResource == revision.GroupResource(m.Component)
 	})
 }
 
@@ -108,7 +107,7 @@ func (m *ManifestWork) ensureFinalizer(ctx context.Context, s *scope) error {
 	if hasFinalizer(m, s.Config) {
 		return nil
 	}
-	changed, err := patchConfig(ctx, m.ConfigClient.Resource(m.Component.Resource()), s.Config, func(changed *unstructured.Unstructured) {
+	changed, err := hub.Patch(ctx, m.ConfigClient.Resource(m.Component.Resource()).Namespace(s.Config.GetNamespace()), s.Config, func(changed *unstructured.Unstructured) {
 		controllerutil.AddFinalizer(changed, m.Finalizer())
 	})
 	if err != nil { // a resource that is gone gets no add-on either

@@ -21,6 +21,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/status"
 )
@@ -167,7 +168,7 @@ func describeRemoval(s *scope, now time.Time) string {
 // releaseFinalizer drops the finalizer and emits an Event about the end of the removal. An add-on that exists belongs to another
 // owner and stays.
 func (m *ManifestWork) releaseFinalizer(ctx context.Context, s *scope) error {
-	changed, err := patchConfig(ctx, m.ConfigClient.Resource(m.Component.Resource()), s.Config, func(changed *unstructured.Unstructured) {
+	changed, err := hub.Patch(ctx, m.ConfigClient.Resource(m.Component.Resource()).Namespace(s.Config.GetNamespace()), s.Config, func(changed *unstructured.Unstructured) {
 		controllerutil.RemoveFinalizer(changed, m.Finalizer())
 	})
 	switch {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +16,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
@@ -53,7 +53,7 @@ type scope struct {
 func (m *ManifestWork) gatherScope(resource *Resource) (*scope, error) {
 	s := &scope{Resource: resource}
 	var err error
-	if s.definition, err = ignoreNotFound(m.Definitions.Get(m.Component.AddOnName())); err != nil {
+	if s.definition, err = hub.IgnoreNotFound(m.Definitions.Get(m.Component.AddOnName())); err != nil {
 		return nil, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", m.Component, err)
 	}
 	if s.ref, s.refers = target.ReferenceOf(s.Config); !s.refers {
@@ -65,22 +65,22 @@ func (m *ManifestWork) gatherScope(resource *Resource) (*scope, error) {
 // gatherCluster reads the add-on and the works of the cluster that the resource refers to.
 func (m *ManifestWork) gatherCluster(s *scope) error {
 	var err error
-	if s.addOn, err = ignoreNotFound(m.AddOns.ManagedClusterAddOns(s.ref.Name).Get(m.Component.AddOnName())); err != nil {
+	if s.addOn, err = hub.IgnoreNotFound(m.AddOns.ManagedClusterAddOns(s.ref.Name).Get(m.Component.AddOnName())); err != nil {
 		return fmt.Errorf("cannot get ManagedClusterAddOn \"%s/%s\": %w", s.ref.Name, m.Component, err)
 	}
 	get := func(name string) (*workv1.ManifestWork, error) {
-		return ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(name))
+		return hub.IgnoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(name))
 	}
 	if s.foundation, _, err = manifestwork.FindFoundation(m.Component, get); err != nil {
 		return fmt.Errorf("cannot get the foundation of cluster %q: %w", s.ref.Name, err)
 	}
-	if s.crds, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.CRDsName(m.Component))); err != nil {
+	if s.crds, err = hub.IgnoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.CRDsName(m.Component))); err != nil {
 		return fmt.Errorf("cannot get the CRDs of cluster %q: %w", s.ref.Name, err)
 	}
-	if s.gate, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.GateName(m.Component))); err != nil {
+	if s.gate, err = hub.IgnoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.GateName(m.Component))); err != nil {
 		return fmt.Errorf("cannot get the gate of cluster %q: %w", s.ref.Name, err)
 	}
-	if s.verification, err = ignoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.VerificationName(m.Component))); err != nil {
+	if s.verification, err = hub.IgnoreNotFound(m.Foundations.ManifestWorks(s.ref.Name).Get(manifestwork.VerificationName(m.Component))); err != nil {
 		return fmt.Errorf("cannot get the verification of cluster %q: %w", s.ref.Name, err)
 	}
 	s.payloads, err = m.Payloads.ManifestWorks(s.ref.Name).List(
@@ -94,14 +94,6 @@ func (m *ManifestWork) gatherCluster(s *scope) error {
 	}
 	slices.SortFunc(s.payloads, func(a, b *workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
 	return nil
-}
-
-// ignoreNotFound returns nil for an object that does not exist.
-func ignoreNotFound[T any](object *T, err error) (*T, error) {
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return object, err
 }
 
 // ownsAddOn reports whether the add-on on the cluster belongs to the resource.

@@ -157,7 +157,7 @@ func TestReconcile(t *testing.T) {
 		"a fault": {
 			reason: "It is told, and nothing else is done.", self: serving("self", 100, finalized), addOn: addOnOf("self"),
 			change: func(h *fakeHub) {
-				h.bundleErr = &render.Error{Reason: render.ReasonInvalidSpec, Message: "spec is wrong"}
+				h.bundleErr = &render.Error{Reason: api.ReasonInvalidSpec, Message: "spec is wrong"}
 			},
 			want: []string{patchStatus}, target: "True TargetResolved", installed: "False InvalidSpec",
 		},
@@ -373,7 +373,7 @@ func TestErrorsAreReturned(t *testing.T) {
 
 // As long as a bundle is being rendered, what was reported stays, and the resource is requeued.
 func TestPending(t *testing.T) {
-	wait := &render.Error{Reason: render.ReasonPending, Message: "wait"}
+	wait := &render.Error{Reason: api.FaultRenderPending, Message: "wait"}
 	for name, change := range map[string]func(*fakeHub){
 		"the bundle of the cluster": func(h *fakeHub) { h.bundleErr = wait },
 		"the latest one of a paused cluster": func(h *fakeHub) {

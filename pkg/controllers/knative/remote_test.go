@@ -197,7 +197,7 @@ func TestUndecodableAnswers(t *testing.T) {
 		"a page":                    {page, true},
 		"a request without answer":  {&url.Error{Op: "Get", Err: errLost}, false},
 		"a pass that has ended":     {context.Canceled, false},
-		"a bundle that is rendered": {&render.Error{Reason: render.ReasonPending, Message: "wait"}, false},
+		"a bundle that is rendered": {&render.Error{Reason: api.FaultRenderPending, Message: "wait"}, false},
 		"a cluster that is lost":    {&access.Error{}, false},
 		"no error":                  {nil, false},
 	} {

@@ -120,7 +120,7 @@ func (w *StatusWriter) writeStatus(ctx context.Context, config *unstructured.Uns
 	if err != nil {
 		return fmt.Errorf("cannot encode the status of %s %q: %w", w.Component.Kind(), client.ObjectKeyFromObject(config), err)
 	}
-	_, err = patchConfig(ctx, w.Client.Resource(w.Component.Resource()), config, func(changed *unstructured.Unstructured) {
+	_, err = hub.Patch(ctx, w.Client.Resource(w.Component.Resource()).Namespace(config.GetNamespace()), config, func(changed *unstructured.Unstructured) {
 		have, ok := changed.Object["status"].(map[string]any)
 		if !ok {
 			have = map[string]any{}
@@ -202,4 +202,18 @@ func transitionEvents(last, now []metav1.Condition) []transitionEvent {
 		}
 	}
 	return out
+}
+
+const (
+	// transitionInterval is the time between two transitions of a cluster between reachable and unreachable that the status of a
+	// resource reports, after the first transitionBurst transitions. Each such transition is a write and an Event.
+	transitionInterval = 20 * time.Second
+	transitionBurst    = 3
+)
+
+// isTransition reports whether the cluster of a resource became reachable or unreachable since the last status of the same spec.
+func isTransition(last, now resourceStatus) bool {
+	before := apimeta.FindStatusCondition(last.Conditions, api.TargetClusterResolved)
+	after := apimeta.FindStatusCondition(now.Conditions, api.TargetClusterResolved)
+	return before != nil && after != nil && before.Status != after.Status && last.ObservedGeneration == now.ObservedGeneration
 }

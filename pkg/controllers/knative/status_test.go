@@ -207,7 +207,7 @@ func TestDeliveredRendering(t *testing.T) {
 	}{
 		"a complete installation":     {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle}, record(digest[:12])},
 		"an installation that waits":  {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle, Observation: delivery.Observation{Waiting: "x"}}, record("old")},
-		"a spec without a bundle":     {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Fault: &render.Error{Reason: render.ReasonInvalidSpec}}, record("old")},
+		"a spec without a bundle":     {api.DirectFinalizer, status.Installation{Owned: true, Target: resolved, Fault: &render.Error{Reason: api.ReasonInvalidSpec}}, record("old")},
 		"a cluster with a work agent": {api.InstallFinalizer, status.Installation{Owned: true, Target: resolved, Bundle: bundle}, record("old")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestFleetRevision(t *testing.T) {
 	}{
 		"a Ready resource":       {begin: func(h *fakeHub) { h.delivered() }},
 		"an unresolved resource": {begin: func(h *fakeHub) { h.profiles = nil }},
-		"a refused spec":         {begin: func(h *fakeHub) { h.bundleErr = &render.Error{Reason: render.ReasonInvalidSpec} }},
+		"a refused spec":         {begin: func(h *fakeHub) { h.bundleErr = &render.Error{Reason: api.ReasonInvalidSpec} }},
 		"a conflict":             {begin: func(h *fakeHub) { h.m.Finder.Operator = func() string { return "Deployment" } }},
 		"a deleted resource without an installation": {[]func(*unstructured.Unstructured){deleted}, func(*fakeHub) {}},
 	} {

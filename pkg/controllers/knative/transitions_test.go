@@ -21,7 +21,7 @@ func TestFlappingCluster(t *testing.T) {
 	w := newDirectFixture(t, localServing(directFinalized))
 	clock := testclock.NewFakePassiveClock(time.Unix(10000, 0))
 	w.d.Clock, w.r.Status.Clock = clock, clock
-	w.bundleError = &render.Error{Reason: render.ReasonInvalidSpec, Message: "nothing is applied"}
+	w.bundleError = &render.Error{Reason: api.ReasonInvalidSpec, Message: "nothing is applied"}
 	unreachable := &UnreachableError{Finding: status.Finding{Status: metav1.ConditionFalse, Reason: api.ReasonRemoteClusterStale}, Retry: time.Minute}
 	const turns = 60
 	for second := range turns {

@@ -96,8 +96,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
 	}
 	result, err := r.reconcileAddOn(ctx, s)
-	if err == nil && s.messageDelay > 0 && (result.RequeueAfter == 0 || s.messageDelay < result.RequeueAfter) {
-		result.RequeueAfter = s.messageDelay
+	if err == nil {
+		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, s.messageDelay)
 	}
 	return result, err
 }

@@ -22,15 +22,15 @@ import (
 func TestReconcile(t *testing.T) {
 	bad := newHub()
 	bad.bundles = func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonUnknownVersion, Message: "no"}
+		return nil, &render.Error{Reason: api.ReasonUnknownVersion, Message: "no"}
 	}
 	pending := newHub()
 	pending.bundles = func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonPending, Message: "wait"}
+		return nil, &render.Error{Reason: api.FaultRenderPending, Message: "wait"}
 	}
 	far := newHub()
 	far.bundles = func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonVersionMigrationNotEligible, Message: "too far"}
+		return nil, &render.Error{Reason: api.ReasonNotEligible, Message: "too far"}
 	}
 	revoked := newHub()
 	revoked.target = targetOf{Reason: api.ReasonReferenceNotPermitted, Message: "no set is bound"}

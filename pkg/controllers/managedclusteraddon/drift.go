@@ -81,9 +81,7 @@ func (r *DriftReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	result, err := r.repairDrift(ctx, req, s)
-	if nextRequest > 0 && (result.RequeueAfter == 0 || nextRequest < result.RequeueAfter) {
-		result.RequeueAfter = nextRequest
-	}
+	result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, nextRequest)
 	return result, err
 }
 
@@ -120,9 +118,7 @@ func (r *DriftReconciler) repairDrift(ctx context.Context, req reconcile.Request
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if result.RequeueAfter == 0 || wait < result.RequeueAfter {
-			result.RequeueAfter = wait
-		}
+		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, wait)
 	}
 	return result, nil
 }

@@ -178,7 +178,7 @@ func TestSlowsDownWithoutLabel(t *testing.T) {
 
 func TestDriftThatIsNotRepaired(t *testing.T) {
 	bad := func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"}
+		return nil, &render.Error{Reason: api.ReasonInvalidSpec, Message: "bad"}
 	}
 	for name, c := range map[string]*driftingCluster{
 		"an add-on that is being removed":                                 newDriftingCluster(t, scaledBundle, true),
@@ -197,7 +197,7 @@ func TestDriftThatIsNotRepaired(t *testing.T) {
 // a bad edit.
 func TestDriftWithBadConfiguration(t *testing.T) {
 	c := newDriftingCluster(t, func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonUnknownVersion, Message: "no version 9.9"}
+		return nil, &render.Error{Reason: api.ReasonUnknownVersion, Message: "no version 9.9"}
 	}, false)
 	c.payload.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"autoscaler","namespace":"knative-serving"},"spec":{"replicas":1}}`),
@@ -213,7 +213,7 @@ func TestDriftWithBadConfiguration(t *testing.T) {
 // TestDriftWithPendingBundle holds that nothing is repaired as long as the bundle is being rendered, and that the work is checked again.
 func TestDriftWithPendingBundle(t *testing.T) {
 	c := newDriftingCluster(t, func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonPending, Message: "wait"}
+		return nil, &render.Error{Reason: api.FaultRenderPending, Message: "wait"}
 	}, false)
 	if again := c.reconcile(t); again == 0 || c.asked(t) != "" {
 		t.Errorf("the next pass is in %s, the label is %q", again, c.asked(t))

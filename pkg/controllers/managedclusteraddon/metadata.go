@@ -23,7 +23,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
-	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -76,7 +75,7 @@ func (r *Reconciler) restoreMetadata(ctx context.Context, s *scope, differing []
 		return r.restoreLabel(ctx, s)
 	}
 	for _, p := range differing {
-		_, err := hub.Patch(ctx, r.WorkClient.WorkV1().ManifestWorks(p.Namespace), p, func(p *workv1.ManifestWork) {
+		err := r.patchWork(ctx, p, func(p *workv1.ManifestWork) {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, workv1.ManifestConfigSpecHashAnnotationKey, manifestwork.ConfigsText(s.wantedConfigs()))
 			p.OwnerReferences = addon.PayloadOwners(s.addon)
 		})

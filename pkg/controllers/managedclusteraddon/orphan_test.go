@@ -83,7 +83,7 @@ func TestForceOrphanOnTheWayOut(t *testing.T) {
 	t.Run("it is still being rendered", func(t *testing.T) {
 		h := newHub().allowed().annotated(api.ForceOrphanAnnotation, "true").with(stopped, foundation)
 		h.bundles = func() (*render.Bundle, error) {
-			return nil, &render.Error{Reason: render.ReasonPending, Message: "wait"}
+			return nil, &render.Error{Reason: api.FaultRenderPending, Message: "wait"}
 		}
 		if err := h.reconcile(t); err != nil || len(h.actions) > 0 {
 			t.Errorf("the webhooks can soon be restored: %q, error %v", h.actions, err)

@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -158,13 +158,8 @@ func (r *Reconciler) recordCompletion(ctx context.Context, s *scope, bundle *ren
 
 // isLiveSpec reports whether the present spec of the resource has the hash.
 func (r *Reconciler) isLiveSpec(component api.Component, desired *addonv1beta1.ConfigSpecHash) bool {
-	configs := r.Configs[component]
-	if configs == nil {
-		return false
-	}
-	o, _, err := configs.GetByKey(desired.Namespace + "/" + desired.Name)
-	config, ok := o.(*unstructured.Unstructured)
-	if err != nil || !ok {
+	config := r.findConfig(component, types.NamespacedName{Namespace: desired.Namespace, Name: desired.Name})
+	if config == nil {
 		return false
 	}
 	hash, err := revision.Hash(config)
@@ -187,4 +182,20 @@ func requestOfHandover(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return requestOf(o.GetNamespace(), component)
+}
+
+// ensureFinalizer sets the finalizer before the first object of the add-on is delivered. An add-on that is gone is an error: Kubernetes would delete
+// the works that the pass writes for the add-on.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
+	written, err := hub.Patch(ctx, r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.addon.Namespace), s.addon,
+		func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.AddFinalizer(a, api.FoundationFinalizer) })
+	if err != nil {
+		return err
+	}
+	s.addon = written
+	return nil
+}
+
+func (r *Reconciler) releaseFinalizer(ctx context.Context, s *scope) error {
+	return r.patchAddOn(ctx, s, func(a *addonv1beta1.ManagedClusterAddOn) { controllerutil.RemoveFinalizer(a, api.FoundationFinalizer) })
 }

@@ -15,7 +15,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
-	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // A configuration that yields no bundle changes nothing on a cluster, and the cluster keeps the delivered configuration. When a user
@@ -61,7 +60,7 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 // redeliveredConfigs returns the delivered configurations, which the gate names, unless the payload is of other configurations or is being
 // deleted; otherwise nil. A cluster that never ran a payload has nothing to keep.
 func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
-	if fault.Reason == revision.ReasonConfigPending || s.gate == nil || s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
+	if fault.Reason == api.FaultConfigPending || s.gate == nil || s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil
 	}
 	configs := manifestwork.ConfigsOf(s.gate)

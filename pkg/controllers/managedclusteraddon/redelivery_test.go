@@ -30,7 +30,7 @@ type bundlesByHash map[string]bundlesFunc
 func (b bundlesByHash) Bundle(_ context.Context, a *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
 	desired := revision.Desired(a)
 	if desired == nil {
-		return nil, &render.Error{Reason: revision.ReasonConfigNotGranted, Message: "the hub did not give the configuration"}
+		return nil, &render.Error{Reason: api.ReasonConfigNotGranted, Message: "the hub did not give the configuration"}
 	}
 	return b[desired.SpecHash]()
 }
@@ -44,7 +44,7 @@ func faulty(reason render.Reason) bundlesFunc {
 func refusedEdit(t *testing.T) *fakeHub {
 	t.Helper()
 	h := delivered(t, 1).gated(t, "h1", false).wants("h2")
-	h.bundlesOf = bundlesByHash{"h1": rolling, "h2": faulty(render.ReasonUnknownVersion)}
+	h.bundlesOf = bundlesByHash{"h1": rolling, "h2": faulty(api.ReasonUnknownVersion)}
 	h.works = slices.DeleteFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == payload().Name })
 	return h
 }
@@ -149,19 +149,19 @@ func TestRedelivery(t *testing.T) {
 		},
 		"the delivered configuration is refused too": {
 			reason: "The archive lacks the version.", want: []string{patchStatus},
-			change: func(h *fakeHub) { h.bundlesOf["h1"] = faulty(render.ReasonUnknownVersion) },
+			change: func(h *fakeHub) { h.bundlesOf["h1"] = faulty(api.ReasonUnknownVersion) },
 		},
 		"the delivered configuration is being rendered": {
 			reason: "The next pass writes the payload.", want: []string{patchStatus}, again: true,
-			change: func(h *fakeHub) { h.bundlesOf["h1"] = faulty(render.ReasonPending) },
+			change: func(h *fakeHub) { h.bundlesOf["h1"] = faulty(api.FaultRenderPending) },
 		},
 		"the manifests of the configuration cannot be downloaded": {
 			reason: "No event tells that the server answers again.", want: []string{patchStatus, createPayload}, again: true,
-			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(render.ReasonRemoteManifestUnavailable) },
+			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(api.ReasonRemoteManifestUnavailable) },
 		},
 		"OCM has not resolved the configuration": {
 			reason: "The configuration follows in a moment.", want: []string{patchStatus},
-			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(revision.ReasonConfigPending) },
+			change: func(h *fakeHub) { h.bundlesOf["h2"] = faulty(api.FaultConfigPending) },
 		},
 		"the foundation is of another version": {
 			reason: "The CRDs do not fit.", want: []string{patchStatus},

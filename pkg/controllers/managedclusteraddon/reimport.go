@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +15,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 )
 
 // hasFormerWorks reports whether the hub has works of a cluster that had the name before: the works are older than the ManagedCluster. A
@@ -77,11 +77,7 @@ func (r *Reconciler) giveUpFormerWorks(ctx context.Context, s *scope) error {
 func (r *Reconciler) releaseWork(ctx context.Context, w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	changed := manifestwork.WithoutAgent(manifestwork.Orphaned(w))
 	delete(changed.Annotations, api.DigestAnnotation)
-	released, err := r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return released, err
+	return hub.IgnoreNotFound(r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, changed, metav1.UpdateOptions{}))
 }
 
 // deleteReleasedWork deletes a work, unless the work is nil or an agent has changed the work since: an agent that sees the deletion of its

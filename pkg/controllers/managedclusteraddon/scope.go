@@ -22,6 +22,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
@@ -62,10 +63,7 @@ func (r *Reconciler) gatherScope(req reconcile.Request) (*scope, error) {
 	if !ok {
 		return nil, nil
 	}
-	a, err := r.AddOns.ManagedClusterAddOns(req.Namespace).Get(req.Name)
-	if apierrors.IsNotFound(err) {
-		a, err = nil, nil
-	}
+	a, err := hub.IgnoreNotFound(r.AddOns.ManagedClusterAddOns(req.Namespace).Get(req.Name))
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManagedClusterAddOn %q: %w", req, err)
 	}
@@ -110,10 +108,7 @@ func (s *scope) gatherWorks(foundations, payloads worklisters.ManifestWorkLister
 }
 
 func (s *scope) workNamed(works worklisters.ManifestWorkLister, name string) (*workv1.ManifestWork, error) {
-	w, err := works.ManifestWorks(s.namespace).Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	w, err := hub.IgnoreNotFound(works.ManifestWorks(s.namespace).Get(name))
 	if err != nil {
 		return nil, fmt.Errorf("cannot get ManifestWork \"%s/%s\": %w", s.namespace, name, err)
 	}

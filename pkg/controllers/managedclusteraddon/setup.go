@@ -130,18 +130,26 @@ func (r *Reconciler) requestsWithReference(ctx context.Context, _ client.Object)
 
 // hasReference reports whether the configuration of the add-on has a reference.
 func (r *Reconciler) hasReference(a *addonv1beta1.ManagedClusterAddOn) bool {
-	configs := r.Configs[api.Component(a.Name)]
 	name, ok := revision.ConfigOf(a)
-	if !ok || configs == nil {
+	if !ok {
 		return false
 	}
-	o, _, err := configs.GetByKey(name.String())
-	config, ok := o.(*unstructured.Unstructured)
-	if err != nil || !ok {
+	config := r.findConfig(api.Component(a.Name), name)
+	if config == nil {
 		return false // the creation of the configuration enqueues the add-on
 	}
 	_, ok = target.ReferenceOf(config)
 	return ok
+}
+
+// findConfig returns a resource from the caches, or nil.
+func (r *Reconciler) findConfig(component api.Component, name types.NamespacedName) *unstructured.Unstructured {
+	if r.Configs[component] == nil {
+		return nil
+	}
+	o, _, _ := r.Configs[component].GetByKey(name.String()) // a cache in memory returns no error
+	config, _ := o.(*unstructured.Unstructured)
+	return config
 }
 
 func requestOfLabel(label string) handler.MapFunc {
@@ -182,7 +190,7 @@ func (r *Reconciler) requestsOfRevision(ctx context.Context, o client.Object) []
 		ConfigReferent: addonv1beta1.ConfigReferent{Namespace: name.Namespace, Name: name.Name}, SpecHash: revision.HashOf(rev),
 	}
 	return r.requestsUsingConfig(ctx, kind.Resource(), name, func(a *addonv1beta1.ManagedClusterAddOn) bool {
-		desired, _ := revision.DesiredOf(a, addonv1beta1.ConfigGroupResource{Group: kind.Resource().Group, Resource: kind.Resource().Resource})
+		desired, _ := revision.DesiredOf(a, revision.GroupResource(kind))
 		return desired != nil && *desired == want
 	})
 }

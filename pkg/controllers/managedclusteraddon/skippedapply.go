@@ -13,6 +13,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 // firstSkippedApplyInterval is how long the work agent gets to apply a payload that the agent has observed, before a request to apply.
@@ -47,9 +48,7 @@ func (r *DriftReconciler) requestSkippedApplies(ctx context.Context, payloads []
 			wait = min(2*skipped.interval, delivery.LongestRepairInterval)
 			r.skippedApplies.Store(id, skippedApply{p.Generation, now, wait})
 		}
-		if next == 0 || wait < next {
-			next = wait
-		}
+		next = reconciler.Soonest(next, wait)
 	}
 	return next, nil
 }

@@ -26,7 +26,6 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/message"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/resolve"
-	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // reportDelivery sets the conditions of the add-on. Faults of the configuration without a statement about a condition leave the
@@ -64,7 +63,7 @@ func (r *Reconciler) reportDelivery(ctx context.Context, s *scope, in addon.Deli
 			Type: api.VersionMigrationEligible, Status: metav1.ConditionTrue, Reason: api.ReasonEligible,
 			Message: "the version is installed or can be reached in one step",
 		})
-	case fault.Reason == render.ReasonVersionMigrationNotEligible:
+	case fault.Reason == api.ReasonNotEligible:
 		conditions = append(conditions, metav1.Condition{
 			Type: api.VersionMigrationEligible, Status: metav1.ConditionFalse, Reason: api.ReasonNotEligible, Message: fault.Message,
 		})
@@ -78,7 +77,7 @@ func reportedTarget(in addon.DeliveryInput) resolve.Result {
 	switch {
 	case in.Target.Resolved() && in.Ownership.Refusal != nil:
 		return *in.Ownership.Refusal
-	case in.Target.Resolved() && in.Fault != nil && in.Fault.Reason == revision.ReasonConfigNotGranted:
+	case in.Target.Resolved() && in.Fault != nil && in.Fault.Reason == api.ReasonConfigNotGranted:
 		return resolve.Result{Reason: api.ReasonConfigNotGranted, Message: in.Fault.Message}
 	default:
 		return in.Target
@@ -139,7 +138,7 @@ func determineDegraded(s *scope, fault *render.Error) *metav1.Condition {
 	switch {
 	case fault == nil && apimeta.FindStatusCondition(s.addon.Status.Conditions, api.Degraded) != nil:
 		degraded.Message = "the configuration yields manifests"
-	case fault != nil && fault.Reason != revision.ReasonConfigPending && len(s.payloads) > 0:
+	case fault != nil && fault.Reason != api.FaultConfigPending && len(s.payloads) > 0:
 		degraded.Status, degraded.Reason = metav1.ConditionTrue, api.ReasonConfigurationRefused
 		degraded.Message = fmt.Sprintf("the configuration is not applied, and cluster %q keeps %s: %s: %s",
 			s.namespace, s.describeVersion(nil), fault.Reason, fault.Message)
@@ -153,7 +152,7 @@ func determineDegraded(s *scope, fault *render.Error) *metav1.Condition {
 // unchanged. An add-on without a missing value never gets the condition.
 func determineValuesResolved(s *scope, fault *render.Error) *metav1.Condition {
 	switch {
-	case fault != nil && fault.Reason == render.ReasonValueMissing:
+	case fault != nil && fault.Reason == api.ReasonValueMissing:
 		return &metav1.Condition{Type: api.ValuesResolved, Status: metav1.ConditionFalse, Reason: api.ReasonValueMissing, Message: fault.Message}
 	case fault == nil && apimeta.FindStatusCondition(s.addon.Status.Conditions, api.ValuesResolved) != nil:
 		return &metav1.Condition{

@@ -14,13 +14,12 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/render"
-	"open-cluster-management.io/knative-addon/pkg/revision"
 )
 
 // TestDetermineValuesResolved holds that the condition exists only after a value was missing.
 func TestDetermineValuesResolved(t *testing.T) {
-	missing := &render.Error{Reason: render.ReasonValueMissing, Message: "no region"}
-	other := &render.Error{Reason: render.ReasonInvalidSpec, Message: "bad"}
+	missing := &render.Error{Reason: api.ReasonValueMissing, Message: "no region"}
+	other := &render.Error{Reason: api.ReasonInvalidSpec, Message: "bad"}
 	for name, tc := range map[string]struct {
 		had   bool
 		fault *render.Error
@@ -108,7 +107,7 @@ func (h *fakeHub) carries(manifests ...string) *fakeHub {
 
 // TestDetermineDegraded holds that a refused configuration is reported as long as the cluster keeps an installation.
 func TestDetermineDegraded(t *testing.T) {
-	fault := &render.Error{Reason: render.ReasonUnknownVersion, Message: "no version 9.9"}
+	fault := &render.Error{Reason: api.ReasonUnknownVersion, Message: "no version 9.9"}
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *fakeHub
@@ -122,7 +121,7 @@ func TestDetermineDegraded(t *testing.T) {
 		"a bad first configuration": {reason: "The cluster has nothing to keep.", hub: newHub(), fault: fault},
 		"no fault":                  {reason: "There is nothing to say.", hub: delivered(t, 1)},
 		"OCM has assigned no configuration": {
-			reason: "That is no fault of the configuration.", hub: delivered(t, 1), fault: &render.Error{Reason: revision.ReasonConfigPending, Message: "wait"},
+			reason: "That is no fault of the configuration.", hub: delivered(t, 1), fault: &render.Error{Reason: api.FaultConfigPending, Message: "wait"},
 		},
 		"the fault has ended": {
 			reason: "The condition was there.", want: "False ConfigurationUsable the configuration yields manifests",

@@ -21,7 +21,7 @@ import (
 // a version that the cluster must not go to yet.
 func TestRecordRunningVersion(t *testing.T) {
 	tooFar := func() (*render.Bundle, error) {
-		return nil, &render.Error{Reason: render.ReasonVersionMigrationNotEligible, Message: "a version is skipped"}
+		return nil, &render.Error{Reason: api.ReasonNotEligible, Message: "a version is skipped"}
 	}
 	for name, tc := range map[string]struct {
 		reason    string

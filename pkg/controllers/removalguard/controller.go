@@ -110,11 +110,11 @@ func (r *Reconciler) decideAndAct(ctx context.Context, s *scope) error {
 
 // nextWait returns the delay until the first decision may change without an event, 0 for never.
 func (s *scope) nextWait() time.Duration {
-	first := pendingRemoval{}
+	var first time.Duration
 	for _, p := range s.pending {
-		first.requeueWithin(p.wait)
+		first = reconciler.Soonest(first, p.wait)
 	}
-	return first.wait
+	return first
 }
 
 // isStale reports whether the error is a write of an object that changed after the cache read the object.

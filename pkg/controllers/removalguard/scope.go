@@ -21,6 +21,8 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
@@ -57,9 +59,7 @@ type pendingRemoval struct {
 
 // requeueWithin keeps the shorter of two delays; 0 stands for no delay.
 func (p *pendingRemoval) requeueWithin(wait time.Duration) {
-	if wait > 0 && (p.wait == 0 || wait < p.wait) {
-		p.wait = wait
-	}
+	p.wait = reconciler.Soonest(p.wait, wait)
 }
 
 func (p *pendingRemoval) isOverBudget() bool {
@@ -97,10 +97,7 @@ func (r *Reconciler) gatherScope(component api.Component) (*scope, error) {
 			s.handovers = append(s.handovers, record)
 		}
 	}
-	if s.definition, err = r.Definitions.Get(component.AddOnName()); apierrors.IsNotFound(err) {
-		s.definition, err = nil, nil
-	}
-	if err != nil {
+	if s.definition, err = hub.IgnoreNotFound(r.Definitions.Get(component.AddOnName())); err != nil {
 		return nil, fmt.Errorf("cannot get ClusterManagementAddOn %q: %w", component, err)
 	}
 	return s, r.gatherSelectedClusters(s)

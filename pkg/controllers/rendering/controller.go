@@ -54,8 +54,10 @@ type Reconciler struct {
 	Events       events.EventRecorder
 	Clock        clock.PassiveClock
 
-	stops  stops
-	begins begins
+	// stops has the keys of the stopped rollouts by component, so that one Event reports a stop. A restarted manager reports the stop again.
+	stops sync.Map
+	// begins has the times at which rollouts began by beginKey. One pass at a time is over the rollouts of a component.
+	begins sync.Map
 }
 
 // Reports holds the reports of this process on the renderings of clusters without a work agent.
@@ -132,26 +134,20 @@ func determineRetry(members []*member, plan rollout.Plan) time.Duration {
 // noteBegin notes when the rollout began, as long as a cluster of the component waits, and skips failures of an earlier time. A manager that
 // starts takes the time from the clusters that wait.
 func (r *Reconciler) noteBegin(o *clusterRollout) {
-	r.begins.Lock()
-	defer r.begins.Unlock()
-	if r.begins.times == nil {
-		r.begins.times = map[beginKey]time.Time{}
-	}
 	key := beginKey{o.component, o.key}
-	r.begins.times[key] = skipEarlierFailures(o.members, r.begins.times[key])
+	last, _ := r.begins.Load(key)
+	begun, _ := last.(time.Time)
+	r.begins.Store(key, skipEarlierFailures(o.members, begun))
 }
 
 // forgetBegins forgets the rollouts of a component without a waiting cluster.
 func (r *Reconciler) forgetBegins(component api.Component) {
-	r.begins.Lock()
-	defer r.begins.Unlock()
-	maps.DeleteFunc(r.begins.times, func(key beginKey, _ time.Time) bool { return key.component == component })
-}
-
-// begins holds the times at which rollouts began.
-type begins struct {
-	sync.Mutex
-	times map[beginKey]time.Time
+	r.begins.Range(func(key, _ any) bool {
+		if of, _ := key.(beginKey); of.component == component {
+			r.begins.Delete(key)
+		}
+		return true
+	})
 }
 
 // beginKey names a rollout of a component.

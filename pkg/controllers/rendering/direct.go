@@ -121,12 +121,7 @@ func mayProgress(conditions []metav1.Condition, turn string) bool {
 func (r *Reconciler) giveDirectTurn(ctx context.Context, m *member) error {
 	client := r.ConfigClient.Resource(m.component.Resource()).Namespace(m.config.GetNamespace())
 	_, err := hub.Patch(ctx, client, m.config, func(changed *unstructured.Unstructured) {
-		annotations := changed.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[api.RenderingTurnAnnotation] = m.rendering
-		changed.SetAnnotations(annotations)
+		changed.SetAnnotations(labels.Merge(changed.GetAnnotations(), labels.Set{api.RenderingTurnAnnotation: m.rendering}))
 	})
 	return err
 }

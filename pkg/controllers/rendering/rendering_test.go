@@ -155,7 +155,7 @@ func TestPhaseOf(t *testing.T) {
 type pendingBundles struct{}
 
 func (pendingBundles) Bundle(context.Context, *addonv1beta1.ManagedClusterAddOn) (*render.Bundle, error) {
-	return nil, &render.Error{Reason: render.ReasonPending, Message: "the bundle is being rendered"}
+	return nil, &render.Error{Reason: api.FaultRenderPending, Message: "the bundle is being rendered"}
 }
 
 func (pendingBundles) OfAddOn(*addonv1beta1.ManagedClusterAddOn) (resolve.Result, error) {

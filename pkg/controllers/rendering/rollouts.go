@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
@@ -246,24 +246,6 @@ func isImmediate(annotations map[string]string) bool {
 	return annotations[api.RenderingAnnotation] == api.RenderingImmediate
 }
 
-// stops holds the stopped rollouts of each component, so that one Event reports a stop. A restarted manager reports the stop again.
-type stops struct {
-	sync.Mutex
-	stopped map[api.Component]sets.Set[string]
-}
-
-// replace records the keys of the rollouts of the component that are stopped now, and returns those that were not stopped before, sorted.
-func (s *stops) replace(component api.Component, stopped sets.Set[string]) []string {
-	s.Lock()
-	defer s.Unlock()
-	added := sets.List(stopped.Difference(s.stopped[component]))
-	if s.stopped == nil {
-		s.stopped = map[api.Component]sets.Set[string]{}
-	}
-	s.stopped[component] = stopped
-	return added
-}
-
 // maxNamed is the number of clusters that an Event names.
 const maxNamed = 5
 
@@ -276,7 +258,9 @@ func (r *Reconciler) reportStops(component api.Component, rollouts map[string]*c
 			stopped.Insert(key)
 		}
 	}
-	for _, key := range r.stops.replace(component, stopped) {
+	last, _ := r.stops.Swap(component, stopped)
+	before, _ := last.(sets.Set[string])
+	for _, key := range sets.List(stopped.Difference(before)) {
 		r.emitStop(rollouts[key], plans[key])
 	}
 }
@@ -296,4 +280,16 @@ func describeStop(o *clusterRollout, plan rollout.Plan) string {
 	failed := sets.List(plan.TimedOut)
 	return message.Shorten(fmt.Sprintf("The new rendering stops for the clusters of %s: %s do not run the rendering within progressDeadline",
 		o.key, strings.Join(failed[:min(len(failed), maxNamed)], ", ")), message.MaxNote)
+}
+
+// ParseStrategy reads a rollout strategy of OCM from JSON or YAML. Unknown fields, and values that OCM's engine refuses, are errors.
+func ParseStrategy(text string) (clusterv1alpha1.RolloutStrategy, error) {
+	var out clusterv1alpha1.RolloutStrategy
+	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {
+		return out, fmt.Errorf("cannot read the rollout strategy: %w", err)
+	}
+	if _, err := rollout.Determine(out, []rollout.Cluster{{Name: "any", Phase: rollout.Waiting}}); err != nil {
+		return out, fmt.Errorf("cannot use the rollout strategy: %w", err)
+	}
+	return out, nil
 }

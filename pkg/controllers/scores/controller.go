@@ -28,6 +28,8 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 // Versions lists the versions that can be installed.
@@ -58,10 +60,7 @@ const staleRetry = time.Second
 // Reconcile updates the scores of one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cluster := req.Name
-	written, err := r.Scores.AddOnPlacementScores(cluster).Get(api.ScoresName)
-	if apierrors.IsNotFound(err) {
-		written, err = nil, nil
-	}
+	written, err := hub.IgnoreNotFound(r.Scores.AddOnPlacementScores(cluster).Get(api.ScoresName))
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("cannot get the scores of cluster %q: %w", cluster, err)
 	}
@@ -90,14 +89,8 @@ func (r *Reconciler) gatherComponents(cluster string) ([]componentState, error) 
 	for _, c := range api.Components() {
 		i := componentState{component: c, versions: r.Versions.Versions(c)}
 		var errs [3]error
-		i.addOn, errs[0] = r.AddOns.ManagedClusterAddOns(cluster).Get(c.AddOnName())
-		if apierrors.IsNotFound(errs[0]) {
-			i.addOn, errs[0] = nil, nil
-		}
-		i.foundation, errs[1] = r.Foundations.ManifestWorks(cluster).Get(manifestwork.FoundationName(c))
-		if apierrors.IsNotFound(errs[1]) {
-			i.foundation, errs[1] = nil, nil
-		}
+		i.addOn, errs[0] = hub.IgnoreNotFound(r.AddOns.ManagedClusterAddOns(cluster).Get(c.AddOnName()))
+		i.foundation, errs[1] = hub.IgnoreNotFound(r.Foundations.ManifestWorks(cluster).Get(manifestwork.FoundationName(c)))
 		i.payloads, errs[2] = r.Payloads.ManifestWorks(cluster).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: c.AddOnName()}))
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, fmt.Errorf("cannot read the state of add-on %q on cluster %q: %w", c, cluster, err)
@@ -159,10 +152,7 @@ func (r *Reconciler) updateScores(ctx context.Context, written *clusterv1alpha1.
 	if renew == 0 {
 		return 0, r.writeScores(ctx, written, written.Status.Scores)
 	}
-	if wait == 0 {
-		return renew, nil
-	}
-	return min(wait, renew), nil
+	return reconciler.Soonest(wait, renew), nil
 }
 
 func (r *Reconciler) ensureTrend(cluster string) *trend {

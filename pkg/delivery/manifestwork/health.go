@@ -3,6 +3,7 @@
 package manifestwork
 
 import (
+	"fmt"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -63,4 +64,37 @@ func Health(workloads []workload.Expected, payloads []*workv1.ManifestWork) (wro
 // be removed.
 func isAbsent(m workv1.ManifestCondition) bool {
 	return render.KindNamed(m.ResourceMeta.Kind).Feedback == render.NoFeedback && isMissing(m)
+}
+
+// Drifted lists the applied objects that are gone, and the workloads with another number of replicas than in the work:
+// sorted, each with the deviation. The list is empty until the agent has applied the latest generation of the work and has
+// observed the result. workloads are the expected workloads of the cluster.
+func Drifted(w *workv1.ManifestWork, workloads []workload.Expected) []string {
+	if applied, _ := Applied(w); !applied || !observedBy(w, workv1.WorkAvailable) {
+		return nil
+	}
+	var out []string
+	for _, m := range w.Status.ResourceStatus.Manifests {
+		if isAbsent(m) {
+			out = append(out, objectName(m.ResourceMeta)+" is gone")
+			continue
+		}
+		i := slices.IndexFunc(workloads, func(w workload.Expected) bool {
+			return w.Kind == m.ResourceMeta.Kind && w.Namespace == m.ResourceMeta.Namespace && w.Name == m.ResourceMeta.Name
+		})
+		if i < 0 {
+			continue
+		}
+		want := workloads[i]
+		if isMissing(m) {
+			out = append(out, fmt.Sprintf("%s %s/%s is gone", want.Kind, want.Namespace, want.Name))
+			continue
+		}
+		seen := workloadState(m.ResourceMeta.Resource, want.Namespace, want.Name, m.StatusFeedbacks.Values)
+		if want.Replicas != nil && seen.Generation > 0 && seen.Desired != int64(*want.Replicas) {
+			out = append(out, fmt.Sprintf("%s %s/%s is scaled to %d instead of %d", want.Kind, want.Namespace, want.Name, seen.Desired, *want.Replicas))
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -26,10 +26,7 @@ func IsOrphaned(w *workv1.ManifestWork) bool { return w.Annotations[api.Orphaned
 // work, a deletion removes no object.
 func Orphaned(w *workv1.ManifestWork) *workv1.ManifestWork {
 	out := w.DeepCopy()
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
-	out.Annotations[api.OrphanedAnnotation] = "true"
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, api.OrphanedAnnotation, "true")
 	delete(out.Annotations, api.HandoverAnnotation) // no hub takes the work over
 	out.OwnerReferences = nil
 	dropCompleteRules(out)
@@ -100,10 +97,7 @@ func KeepCRDs(foundation *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 		return nil, err
 	}
 	out := notOrphaned(foundation)
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
-	out.Annotations[api.KeptAnnotation] = "true"
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, api.KeptAnnotation, "true")
 	out.Spec.DeleteOption = keepOption(rules)
 	return out, nil
 }

@@ -116,17 +116,33 @@ func TestUnrecordedRemovalBehindProxy(t *testing.T) {
 	}
 }
 
-// TestUserResourcesBehindProxy holds that a CRD that a proxy answers for does not count as gone: the CRD would be deleted with resources of users.
+// TestUserResourcesBehindProxy holds that neither a CRD counts as gone nor its resource as empty because a proxy answers 404: the CRD would be deleted
+// with resources of users.
 func TestUserResourcesBehindProxy(t *testing.T) {
-	s, b := newClusterFixture(t), bundleOf(t)
-	s.settle(t, b)
-	s.add(b.Payload[len(b.Payload)-1].Resource, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "caching.knative.dev/v1", "kind": "Image", "metadata": map[string]any{"namespace": "team", "name": "mine"},
-	}})
-	s.disturb(refusesOnce(unserved(path{}), "get "+imageCRD))
-	waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
-	if err == nil || s.find(imageCRD) == nil {
-		t.Errorf("waiting %q, %v, and the CRD is there: %t", waiting, err, s.find(imageCRD) != nil)
+	for _, request := range []string{"get " + imageCRD, "list images"} {
+		s, b := newClusterFixture(t), bundleOf(t)
+		s.settle(t, b)
+		s.add(b.Payload[len(b.Payload)-1].Resource, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "caching.knative.dev/v1", "kind": "Image", "metadata": map[string]any{"namespace": "team", "name": "mine"},
+		}})
+		s.disturb(refusesOnce(unserved(path{}), request))
+		waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true})
+		if err == nil || s.find(imageCRD) == nil {
+			t.Errorf("%s: waiting %q, %v, and the CRD is there: %t", request, waiting, err, s.find(imageCRD) != nil)
+		}
+	}
+}
+
+// TestRemovalOfNeverServedCRD holds that a CRD whose names another CRD has does not keep the installation.
+func TestRemovalOfNeverServedCRD(t *testing.T) {
+	s := newClusterFixture(t)
+	s.settle(t, bundleOf(t))
+	s.edit(imageCRD, func(crd *unstructured.Unstructured) {
+		crd.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "False"}}}
+	})
+	s.disturb(refuses(unserved(path{}), "list images"))
+	if waiting, err := s.Remove(t.Context(), RemoveOptions{Namespace: installed, Foundation: true}); err != nil || waiting != "" || s.find(imageCRD) != nil {
+		t.Errorf("waiting %q, %v, and the CRD is left: %t", waiting, err, s.find(imageCRD) != nil)
 	}
 }
 

@@ -5,6 +5,7 @@ package direct
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,8 +131,8 @@ func (i *Installation) clearUserResources(ctx context.Context, inv inventory.Ite
 		text, api.DeletionPolicyAnnotation, api.DeletionPolicyDeleteUserResources), nil
 }
 
-// definedResource returns the resource that a CRD defines; empty when the CRD is gone, is not ours, or existed before. Any user of the cluster may
-// edit the item of the CRD.
+// definedResource returns the resource that a CRD defines; empty when the CRD is gone, is not ours, or existed before, and when the cluster has
+// never served the resource, so that no object exists. Any user of the cluster may edit the item of the CRD.
 func (i *Installation) definedResource(ctx context.Context, e *inventory.Item) (schema.GroupVersionResource, error) {
 	ctx, release := boundedhttp.Hold(ctx)
 	defer release()
@@ -145,7 +146,7 @@ func (i *Installation) definedResource(ctx context.Context, e *inventory.Item) (
 	if crd.GetKind() != e.Kind {
 		return schema.GroupVersionResource{}, fmt.Errorf("cannot get %s: the cluster answers with an object of kind %s", e.ID(), message.Quote(crd.GetKind()))
 	}
-	if !i.mayRemove(crd, e) {
+	if !i.mayRemove(crd, e) || isNeverServed(crd) {
 		return schema.GroupVersionResource{}, nil
 	}
 	gvr := schema.GroupVersionResource{}
@@ -159,6 +160,16 @@ func (i *Installation) definedResource(ctx context.Context, e *inventory.Item) (
 		}
 	}
 	return gvr, nil
+}
+
+// isNeverServed reports whether the API server has not served the resource of a CRD yet, such as of a CRD whose names another CRD has: condition
+// Established does not return to False.
+func isNeverServed(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(entry any) bool {
+		c, _ := entry.(map[string]any)
+		return c["type"] == "Established" && c["status"] == string(metav1.ConditionFalse)
+	})
 }
 
 // userResources are the objects of users of one resource.
@@ -184,7 +195,7 @@ func (u *userResources) add(o *metav1.ObjectMeta) {
 	}
 }
 
-// countUserResources counts the objects of a resource without our label, and deletes the objects if remove is set. refused
+// countUserResources counts the objects of the resource of a CRD without our label, and deletes the objects if remove is set. refused
 // describes the first refused deletion. The next pass handles objects beyond maxUserObjects.
 func (i *Installation) countUserResources(ctx context.Context, gvr schema.GroupVersionResource, remove bool) (users userResources, refused string, err error) {
 	var left []types.NamespacedName
@@ -205,8 +216,8 @@ func (i *Installation) countUserResources(ctx context.Context, gvr schema.GroupV
 		}
 		return &list.ListMeta, nil
 	})
-	if apierrors.IsNotFound(err) {
-		return userResources{}, "", nil
+	if apierrors.IsNotFound(err) { // the caller has just read the CRD
+		err = errors.New("the server answers 404, although a CustomResourceDefinition defines the resource; check the proxy, or the ingress, before the API server")
 	}
 	if err != nil {
 		return userResources{}, "", fmt.Errorf("cannot list %s: %w", gvr.GroupResource(), err)

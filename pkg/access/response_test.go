@@ -118,6 +118,9 @@ func answerAttacks() map[string]struct {
 	}
 }
 
+// withLongTimes gives an answer of any size the time of a machine that does much else.
+func withLongTimes(o *Options) { o.Cluster.BodyTimeout, o.Cluster.AnswerTimeout = time.Hour, time.Hour }
+
 // TestHostileAnswersAreRefusedBeforeTheyAreDecoded holds that no client gets an answer that would take the memory of the
 // manager, that the error names the request and the limit, and that the cluster is left alone for a while.
 func TestHostileAnswersAreRefusedBeforeTheyAreDecoded(t *testing.T) {
@@ -132,7 +135,7 @@ func TestHostileAnswersAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 				}
 			})
 			for _, through := range []string{"typed", "dynamic", "metadata", "metadata of one object", "discovery of groups", "discovery of a group", "OpenAPI"} {
-				session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options())
+				session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(withLongTimes))
 				err := clientsOf(t, session)[through]()
 				told, ok := errors.AsType[*Error](err)
 				if !ok || told.Reason != api.ReasonRemoteAnswerRefused || !strings.Contains(told.Message, attack.want) ||
@@ -162,7 +165,7 @@ func TestAnswersAreLimitedAfterDecompression(t *testing.T) {
 			return true
 		}
 	})
-	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options())
+	session := sessionFor(t, providers(plugin(t, tokenScript(goodToken))), profile("p", s.cluster()), options(withLongTimes))
 	_, got, err := ask(t.Context(), session, http.MethodGet, "/api/v1/configmaps", "")
 	if told, ok := errors.AsType[*Error](err); !ok || !strings.Contains(told.Message, "is longer than 8 MiB") || len(got) > 8*mebibyte {
 		t.Errorf("got %d bytes, %v", len(got), err)
@@ -303,7 +306,7 @@ func TestClustersShareTheMemoryOfAnswers(t *testing.T) {
 	const clusters, each = 10, 6
 	started, leave := make(chan struct{}, clusters*each), make(chan struct{})
 	source := providers(plugin(t, tokenScript(goodToken)))
-	sessions := NewSessions(source, options(func(o *Options) { o.Cluster.BodyTimeout, o.Cluster.AnswerTimeout = time.Hour, time.Hour }))
+	sessions := NewSessions(source, options(withLongTimes))
 	t.Cleanup(sessions.Close)
 	results := make(chan error, clusters*each)
 	for i := range clusters {

@@ -64,8 +64,10 @@ func TestViewsEndWithTheirUsers(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("after user %s needs %q, the views (-want +got):\n%s", step.user, step.needs, diff)
 		}
-		for !c.Watched() {
-			time.Sleep(time.Millisecond) // watches begin and end after the call
+		for deadline := time.Now().Add(time.Minute); !c.Watched(); time.Sleep(time.Millisecond) { // watches begin and end after the call
+			if time.Now().After(deadline) {
+				t.Fatalf("after user %s needs %q, the places are not watched", step.user, step.needs)
+			}
 		}
 	}
 	if lost := c.Lost(); !lost.IsZero() {

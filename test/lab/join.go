@@ -56,8 +56,8 @@ func (l *Lab) Join(ctx context.Context, c *Cluster) error {
 	return l.startMembership(ctx, &shared)
 }
 
-// Reimport has one of Spokes join the hub under the name of a managed cluster whose agent has ended, as a new cluster that is imported
-// under the name of a former cluster does. Reimport returns the cluster under its new name; its agent is component "<spoke>-agent".
+// Reimport imports one of Spokes under the name of a managed cluster whose agent has ended. Reimport returns the cluster under its new
+// name. The agent of the cluster is component "<spoke>-agent".
 func (l *Lab) Reimport(ctx context.Context, c *Cluster, name string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -165,13 +165,22 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 	}
 	p, err := l.procs.Start(process.Spec{
 		Name: c.Name + "-apiserver", Path: l.Bin.Path("kube-apiserver"), Dir: c.dir, Args: args,
-		// The limit leaves memory to the other servers when the fleet is large: with a thousand clusters the live objects alone take 4 to 7 GB.
-		Env: []string{rareCollection, "GOMEMLIMIT=12GiB"},
+		Env: l.collectionOf(c),
 	})
 	if err != nil {
 		return err
 	}
 	return c.awaitAPIServer(ctx, p)
+}
+
+// collectionOf returns the environment of an API server that decides when the API server collects garbage. The limits leave memory to the other
+// servers. Near its limit an API server returns memory to the system and requests the memory again, for a third of its CPU: a fleet that comes
+// near needs HubGOGC.
+func (l *Lab) collectionOf(c *Cluster) []string {
+	if c == l.Hub && l.opts.HubGOGC > 0 {
+		return []string{fmt.Sprintf("GOGC=%d", l.opts.HubGOGC), "GOMEMLIMIT=15GiB"}
+	}
+	return []string{rareCollection, "GOMEMLIMIT=12GiB"}
 }
 
 func (c *Cluster) awaitAPIServer(ctx context.Context, p *process.Process) error {

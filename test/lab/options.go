@@ -39,6 +39,9 @@ type Options struct {
 	ClusterProxy bool
 	// KnativeControllers runs Knative's controllers too, not only its webhooks.
 	KnativeControllers bool
+	// HubGOGC is the variable GOGC of the hub's API server; 0 means the 300 of all servers. With a thousand clusters, the live objects of the API
+	// server take 5 GB and more, and a heap that grows to four times as much before a collection exceeds the memory of a small machine.
+	HubGOGC int
 	// AuditLog has the API servers of spokes count the requests that are made with their Credential, and the hub's what
 	// ServiceAccounts write: see Cluster.Requests and Lab.Writes.
 	AuditLog bool

@@ -72,21 +72,20 @@ type bare struct {
 
 	set    bareSet
 	client workclient.Interface
-	values *markers
 	// value is what the line says in spec.
 	value []byte
 	spec  workv1.ManifestWorkSpec
 }
 
 // newBare creates the works of a set on all clusters.
-func (f *fleet) newBare(ctx context.Context, set bareSet, values *markers) (*bare, error) {
+func (f *fleet) newBare(ctx context.Context, set bareSet) (*bare, error) {
 	config := rest.CopyConfig(f.Hub.Config)
 	config.QPS, config.Burst = managerQPS, managerBurst
 	client, err := workclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a client for the hub: %w", err)
 	}
-	b := &bare{fleet: f, set: set, client: client, values: values, value: f.line}
+	b := &bare{fleet: f, set: set, client: client, value: f.line}
 	list, err := f.Works.WorkV1().ManifestWorks(f.clusters[0]).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the works of %s: %w", f.clusters[0], err)

@@ -41,20 +41,16 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partEdit) {
 		return nil, nil
 	}
-	values := &markers{}
-	if _, err := f.edit(ctx, values); err != nil { // the line is added; from now on it is changed
-		return nil, err
-	}
 	var ours []edit
 	took := map[string][]time.Duration{}
 	for i, s := range f.comparisons() {
-		b, err := f.newBare(ctx, s, values)
+		b, err := f.newBare(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		for range f.opts.rounds {
 			if i == 0 { // the same works: by turns
-				e, err := f.edit(ctx, values)
+				e, err := f.edit(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -138,7 +134,7 @@ func carries(w *workv1.ManifestWork, value []byte) bool {
 }
 
 // edit changes the line in the KnativeServing of all clusters.
-func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
+func (f *fleet) edit(ctx context.Context) (edit, error) {
 	if err := f.calm(ctx); err != nil {
 		return edit{}, err
 	}
@@ -150,9 +146,8 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 	if err := told.remember(ctx, f); err != nil {
 		return edit{}, err
 	}
-	value, n := values.next(), len(f.clusters)
+	value, n := f.values.next(), len(f.clusters)
 	written, desired, completed := expect("works with the edit", n), expect("add-ons that OCM has told", n), expect("add-ons that have completed", n)
-	f.line = value
 	defer f.agents.AddWatcher(func(w *workv1.ManifestWork) {
 		if w.Labels[addonv1beta1.AddonLabelKey] == api.Serving.AddOnName() && carries(w, value) {
 			written.see(w.Namespace)
@@ -167,10 +162,8 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 		}
 	})()
 	defer f.profile(ctx, "profile?seconds=20", fmt.Sprintf("edit-%s.cpu", value))()
-	patch := fmt.Appendf(nil, `{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, value)
-	_, err = f.configs.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return edit{}, fmt.Errorf("cannot edit the KnativeServing: %w", err)
+	if err := f.writeLine(ctx, value); err != nil {
+		return edit{}, err
 	}
 	var out edit
 	if out.written, err = written.wait(ctx); err != nil {
@@ -190,6 +183,17 @@ func (f *fleet) edit(ctx context.Context, values *markers) (edit, error) {
 	progress("edit: OCM has told the last add-on after %.2f s, the last work is written after %.2f s, and completed after %.2f s; %s",
 		out.desired.Seconds(), out.written.Seconds(), out.completed.Seconds(), used)
 	return out, err
+}
+
+// writeLine writes the line of the KnativeServing of all clusters.
+func (f *fleet) writeLine(ctx context.Context, value []byte) error {
+	patch := fmt.Appendf(nil, `{"spec":{"config":{"deployment":{"progress-deadline":%q}}}}`, value)
+	_, err := f.configs.Resource(api.Serving.Resource()).Namespace(harness.Namespace).Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot write the KnativeServing: %w", err)
+	}
+	f.line = value
+	return nil
 }
 
 // hashes are those that OCM's add-ons refer to before an edit.

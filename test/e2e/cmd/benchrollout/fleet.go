@@ -34,15 +34,16 @@ type fleet struct {
 	// profiles is the address of the manager's profiles.
 	profiles string
 	addOns   played.Watchers[*addonv1beta1.ManagedClusterAddOn]
-	// line is what the edited line of the KnativeServing says.
-	line []byte
+	// line is the value of the edited line of the KnativeServing, and values creates further values.
+	line   []byte
+	values markers
 	// clusters are their names.
 	clusters []string
 }
 
 // newFleet starts a hub, installs the chart with Placements that select nothing yet, and has the clusters join.
 func newFleet(ctx context.Context, opts options) (*fleet, error) {
-	l, err := lab.New(ctx, lab.Options{AuditLog: true, Log: os.Stderr})
+	l, err := lab.New(ctx, lab.Options{AuditLog: true, HubGOGC: opts.hubGOGC(), Log: os.Stderr})
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +71,11 @@ func (f *fleet) start(ctx context.Context, l *lab.Lab) error {
 	}
 	if f.configs, err = dynamic.NewForConfig(l.Hub.Config); err != nil {
 		return fmt.Errorf("cannot create a client for the hub: %w", err)
+	}
+	if f.opts.has(partEdit) { // an edit, and the bare client, replace the value of the line
+		if err := f.writeLine(ctx, f.values.next()); err != nil {
+			return err
+		}
 	}
 	kube, err := kubernetes.NewForConfig(l.Hub.Config)
 	if err != nil {

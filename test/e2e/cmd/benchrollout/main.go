@@ -175,6 +175,14 @@ func managed(ctx context.Context, opts options) (rows []row, err error) {
 	return rows, errors.Join(err, f.agents.Err())
 }
 
+// hubGOGC is the variable GOGC of the hub's API server: a large fleet has much live memory.
+func (o options) hubGOGC() int {
+	if o.clusters < 500 {
+		return 0 // as the lab has it
+	}
+	return 100
+}
+
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
 // progress says what is going on.

@@ -224,18 +224,25 @@ func (s *soakTest) checkWorkloads(ctx context.Context, name string) error {
 	return nil
 }
 
-// podUIDs returns the UIDs of the pods of each Deployment of the install namespace.
+// podUIDs returns the UIDs of the pods of each Deployment of the install namespace. A pod is left out whose Deployment is deleted: the pod
+// waits for Kubernetes' garbage collector, which repeats a deletion that failed during a fault after up to 1,000 seconds.
 func (s *soakTest) podUIDs(ctx context.Context, name string) (map[string]string, error) {
+	garbage, err := s.garbageReplicaSets(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	list, err := s.spokes[name].kube.CoreV1().Pods(installNamespace).List(ctx, metav1.ListOptions{LabelSelector: "!job-name"})
 	if err != nil {
 		return nil, err
 	}
 	uids := map[string][]string{}
 	for _, pod := range list.Items {
-		if owner := metav1.GetControllerOf(&pod); owner != nil && pod.DeletionTimestamp == nil {
-			deployment := strings.TrimSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
-			uids[deployment] = append(uids[deployment], string(pod.UID))
+		owner := metav1.GetControllerOf(&pod)
+		if owner == nil || pod.DeletionTimestamp != nil || garbage[owner.UID] {
+			continue
 		}
+		deployment := strings.TrimSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
+		uids[deployment] = append(uids[deployment], string(pod.UID))
 	}
 	out := map[string]string{}
 	for deployment, all := range uids {
@@ -243,6 +250,30 @@ func (s *soakTest) podUIDs(ctx context.Context, name string) (map[string]string,
 		out[deployment] = strings.Join(all, " ")
 	}
 	return out, nil
+}
+
+// garbageReplicaSets returns the UIDs of the ReplicaSets of the install namespace whose Deployment is deleted. A ReplicaSet that a deletion has
+// orphaned has no such owner, and is not garbage.
+func (s *soakTest) garbageReplicaSets(ctx context.Context, name string) (map[types.UID]bool, error) {
+	apps := s.spokes[name].kube.AppsV1()
+	sets, err := apps.ReplicaSets(installNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := apps.Deployments(installNamespace).List(ctx, metav1.ListOptions{}) // after the ReplicaSets: owners are older
+	if err != nil {
+		return nil, err
+	}
+	exists := map[types.UID]bool{}
+	for _, d := range deployments.Items {
+		exists[d.UID] = true
+	}
+	garbage := map[types.UID]bool{}
+	for _, set := range sets.Items {
+		owner := metav1.GetControllerOf(&set)
+		garbage[set.UID] = owner != nil && !exists[owner.UID]
+	}
+	return garbage, nil
 }
 
 // checkUnaffected reports CRDs that were deleted, and pods that no fault of the round replaces and that are not the same pods.

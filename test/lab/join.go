@@ -44,9 +44,9 @@ metadata: {name: "open-cluster-management:klusterlet-work:aggregate"}
 aggregationRule: {clusterRoleSelectors: [{matchLabels: {open-cluster-management.io/aggregate-to-work: "true"}}]}
 `
 
-// Join has a managed cluster of another lab join this one's hub too, as a second klusterlet does. Both agents run in one namespace, which
-// OCM's agent takes from its pod, so that the second agent keeps its certificate in a Secret of another name: agents that share a Secret
-// replace each other's certificate.
+// Join starts a second agent on a managed cluster of another lab, as a second klusterlet does. The second agent joins the hub of this lab.
+// OCM's agent reads its namespace from its pod, so that both agents run in one namespace. The second agent keeps its certificate in a Secret
+// of another name: agents that share a Secret replace each other's certificate.
 func (l *Lab) Join(ctx context.Context, c *Cluster) error {
 	shared := *c
 	shared.dir, shared.hubSecret = filepath.Join(l.Dir, c.Name), hubIdentity+"-2"

@@ -22,8 +22,8 @@ type Options struct {
 	WorkFeatureGates map[string]bool
 	// StatusSyncInterval is how often a work agent polls the status of what it applied; 0 means 10 s, OCM's own default.
 	StatusSyncInterval time.Duration
-	// ResyncInterval is how often a work agent applies everything again, with up to half of it added by chance;
-	// 0 means 4 min, as OCM has it.
+	// ResyncInterval is the interval at which a work agent applies all works again. The agent adds up to half of the interval at random;
+	// 0 means 4 min, the default of OCM.
 	ResyncInterval time.Duration
 	// OwnHubEtcd gives the hub an etcd of its own: see Lab.SnapshotHub, Lab.RestoreHub and Lab.RebuildHub.
 	OwnHubEtcd bool

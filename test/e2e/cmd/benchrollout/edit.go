@@ -35,8 +35,8 @@ type edit struct {
 	writes string
 }
 
-// edits compares edits of one line with what the bare client takes. Only one set of the bare client's works is on the hub
-// at a time.
+// edits compares the duration of edits of one line with the duration of the same edit by the bare client. The hub has one set of works of the
+// bare client at a time.
 func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partEdit) {
 		return nil, nil
@@ -120,7 +120,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// markers are values of one line of the configuration that nothing else has.
+// markers creates values of the edited line. Each value is unique on the hub.
 type markers struct{ n int }
 
 func (m *markers) next() []byte {

@@ -114,7 +114,7 @@ func (f *fleet) watchAddOns(ctx context.Context) error {
 	return nil
 }
 
-// quiet is for how long nothing changes before something is measured.
+// quiet is the time without a change of works and add-ons before a measurement.
 const quiet = 10 * time.Second
 
 // calm waits until no work and no add-on changes any more.
@@ -132,7 +132,7 @@ func (f *fleet) calm(ctx context.Context) error {
 	}
 }
 
-// end closes the lab. When something went wrong its logs stay.
+// end closes the lab. After an error, end keeps the logs of the lab.
 func (f *fleet) end(failed error) error {
 	if failed != nil {
 		dir, err := f.KeepLogs()

@@ -44,8 +44,9 @@ func (d *privateDirectory) removeDirectory() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
-// removeAbandoned removes the directories whose lock no process holds, if the directory is older than the time. Failures stay without
-// consequence: the directory may belong to another user.
+// removeAbandoned removes the directories whose lock no process holds, if the directory is older than the time. A process that was killed
+// while the process removed a directory has left the directory without a lock. Failures stay without consequence: the directory may belong to another
+// user.
 func removeAbandoned(parent string, olderThan time.Time) {
 	found, err := filepath.Glob(filepath.Join(parent, directoryPrefix+"*"))
 	if err != nil {
@@ -55,7 +56,7 @@ func removeAbandoned(parent string, olderThan time.Time) {
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() || !info.ModTime().Before(olderThan) {
 			continue
 		}
-		lock, err := lockFile(filepath.Join(path, lockName), 0)
+		lock, err := lockFile(filepath.Join(path, lockName), os.O_CREATE)
 		if err != nil {
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestAbandonedDirectories kills a process that has made a directory: the next start removes the directory, and no directory of a
-// process that runs.
+// TestAbandonedDirectories kills a process that has made a directory: the next start removes the directory, also a directory without a lock, and
+// no directory of a process that runs.
 func TestAbandonedDirectories(t *testing.T) {
 	if os.Getenv("ABANDON_DIRECTORY") != "" {
 		d, err := makePrivateDirectory()
@@ -35,6 +35,10 @@ func TestAbandonedDirectories(t *testing.T) {
 	if before < 2 {
 		t.Fatal("the killed process has left no directory")
 	}
+	if err := os.Mkdir(filepath.Join(os.TempDir(), directoryPrefix+"half-removed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before++
 	removeAbandoned(os.TempDir(), time.Time{})
 	if n := countDirectories(t); n != before {
 		t.Errorf("a young directory is removed, %d are left", n)

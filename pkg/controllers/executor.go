@@ -15,31 +15,16 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 )
 
-// executingClient is the client for addon-framework, which does not support executors: the framework creates works without an
-// executor, and the framework's merge patch removes the executor of a work. executingClient gives new works the configured
+// newExecutingClient returns the client for addon-framework, which does not support executors: the framework creates works without an
+// executor, and the framework's merge patch removes the executor of a work. The client gives new works the configured
 // executor, and keeps the executor that a work has.
-type executingClient struct {
-	workclient.Interface
-
-	executor *workv1.ManifestWorkExecutor
-}
-
-// WorkV1 implements workclient.Interface.
-func (c *executingClient) WorkV1() workv1client.WorkV1Interface {
-	return &executingGroup{WorkV1Interface: c.Interface.WorkV1(), executor: c.executor}
-}
-
-type executingGroup struct {
-	workv1client.WorkV1Interface
-
-	executor *workv1.ManifestWorkExecutor
-}
-
-// ManifestWorks implements workv1client.WorkV1Interface.
-func (g *executingGroup) ManifestWorks(namespace string) workv1client.ManifestWorkInterface {
-	return &executingWorks{ManifestWorkInterface: g.WorkV1Interface.ManifestWorks(namespace), executor: g.executor}
+func newExecutingClient(client workclient.Interface, executor *workv1.ManifestWorkExecutor) workclient.Interface {
+	return hub.WrapWorks(client, func(_ string, works workv1client.ManifestWorkInterface) workv1client.ManifestWorkInterface {
+		return &executingWorks{works, executor}
+	})
 }
 
 type executingWorks struct {

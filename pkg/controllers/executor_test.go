@@ -45,7 +45,7 @@ func TestExecutor(t *testing.T) { //nolint:gocognit // the table and its setup b
 					t.Fatal(err)
 				}
 			}
-			applier := workapplier.NewWorkApplierWithTypedClient(&executingClient{Interface: client, executor: tc.configured}, informer.Lister())
+			applier := workapplier.NewWorkApplierWithTypedClient(newExecutingClient(client, tc.configured), informer.Lister())
 			if _, err := applier.Apply(t.Context(), desired); err != nil {
 				t.Fatal(err)
 			}

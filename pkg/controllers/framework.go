@@ -69,7 +69,7 @@ func (s *setup) newFrameworkControllers(
 	clusters, addOns := hub.ManagedClusters(), hub.ManagedClusterAddOns()
 	definitions, ours := hub.ClusterManagementAddOns(), utils.FilterByAddonName(agents)
 	deploy = agentdeploy.NewAddonDeployController(
-		&executingClient{Interface: hub.Clients.Works, executor: s.executor}, addOnClient, clusters, addOns, hub.Payloads(), agents, filterPending(agents))
+		newExecutingClient(hub.Clients.Works, s.executor), addOnClient, clusters, addOns, hub.Payloads(), agents, filterPending(agents))
 	register = registration.NewAddonRegistrationController(addOnClient, clusters, addOns, agents, utils.AllowAllAddOns)
 	return deploy, register, []factory.Controller{
 		cmamanagedby.NewCMAManagedByController(addOnClient, definitions, agents, ours),

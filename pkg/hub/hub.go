@@ -104,6 +104,7 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 		inventoryDecisions: newInventoryDecisions(clients.Profiles),
 		operator:           newKnativeOperator(clients.Kube, operatorNamespace),
 	}
+	h.rememberWrites()
 	return h, errors.Join(h.addIndexers(), h.stripConfigs())
 }
 

@@ -5,6 +5,7 @@ package managedclusteraddon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
@@ -126,6 +128,9 @@ func (r *Reconciler) restoreLabel(ctx context.Context, s *scope) error {
 // changes nothing where the caches are only behind the hub.
 func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
 	_, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{})
+	if errors.Is(err, hub.ErrCacheBehind) {
+		return nil // the event of the work follows
+	}
 	if apierrors.IsAlreadyExists(err) {
 		label := addonv1beta1.AddonLabelKey
 		if work.Labels[api.FoundationLabel] != "" {

@@ -175,10 +175,10 @@ func (l *Lab) startAPIServer(ctx context.Context, c *Cluster, port string, args 
 
 // collectionOf returns the environment of an API server that decides when the API server collects garbage. The limits leave memory to the other
 // servers. Near its limit an API server returns memory to the system and requests the memory again, for a third of its CPU: a fleet that comes
-// near needs HubGOGC.
+// near needs a LargeHub.
 func (l *Lab) collectionOf(c *Cluster) []string {
-	if c == l.Hub && l.opts.HubGOGC > 0 {
-		return []string{fmt.Sprintf("GOGC=%d", l.opts.HubGOGC), "GOMEMLIMIT=15GiB"}
+	if c == l.Hub && l.opts.LargeHub {
+		return []string{"GOGC=100", "GOMEMLIMIT=15GiB"}
 	}
 	return []string{rareCollection, "GOMEMLIMIT=12GiB"}
 }

@@ -100,16 +100,24 @@ func (l *Lab) startHub(ctx context.Context) error {
 	return nil
 }
 
+// defaultOCMQPS is how many requests a second each of OCM's controllers of the hub may make, and half of a burst.
+const defaultOCMQPS = 50
+
 func (l *Lab) startHubControllers(ctx context.Context) error {
 	registration := gates(map[string]bool{
 		"ClusterProfile": true, "DefaultClusterSet": true, "ManagedClusterAutoApproval": true, "ResourceCleanup": true,
 	}, l.opts.RegistrationFeatureGates)
 	work := gates(map[string]bool{"ManifestWorkReplicaSet": true}, l.opts.WorkFeatureGates)
+	registrationQPS := defaultOCMQPS
+	if l.opts.LargeHub {
+		registrationQPS = 4 * defaultOCMQPS
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for account, args := range map[string][]string{
 		"registration-controller-sa": {
 			"registration", "controller", registration,
 			"--auto-approved-csr-users=system:serviceaccount:" + ocmNamespace + ":" + bootstrapName,
+			fmt.Sprintf("--kube-api-qps=%d", registrationQPS), fmt.Sprintf("--kube-api-burst=%d", 2*registrationQPS),
 		},
 		"placement-controller-sa":     {"placement", "controller"},
 		"work-controller-sa":          {"work", "manager", work},

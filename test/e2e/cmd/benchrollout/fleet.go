@@ -43,7 +43,7 @@ type fleet struct {
 
 // newFleet starts a hub, installs the chart with Placements that select nothing yet, and has the clusters join.
 func newFleet(ctx context.Context, opts options) (*fleet, error) {
-	l, err := lab.New(ctx, lab.Options{AuditLog: true, HubGOGC: opts.hubGOGC(), Log: os.Stderr})
+	l, err := lab.New(ctx, lab.Options{AuditLog: true, LargeHub: opts.clusters >= largeFleet, Log: os.Stderr})
 	if err != nil {
 		return nil, err
 	}

@@ -175,13 +175,8 @@ func managed(ctx context.Context, opts options) (rows []row, err error) {
 	return rows, errors.Join(err, f.agents.Err())
 }
 
-// hubGOGC is the variable GOGC of the hub's API server: a large fleet has much live memory.
-func (o options) hubGOGC() int {
-	if o.clusters < 500 {
-		return 0 // as the lab has it
-	}
-	return 100
-}
+// largeFleet is the number of managed clusters from which on the hub is prepared for many.
+const largeFleet = 500
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 

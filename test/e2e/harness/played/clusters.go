@@ -27,7 +27,7 @@ const (
 	// parallelCalls is the number of clusters for which ForEachCluster calls a function at a time.
 	parallelCalls = 10
 	// parallelJoins is the number of clusters that join at a time. A join mostly waits for the hub.
-	parallelJoins = 50
+	parallelJoins = 200
 	// parallelRenewals is the number of leases that are renewed at a time: a busy hub answers a request after seconds.
 	parallelRenewals = 10
 )

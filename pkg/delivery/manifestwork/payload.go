@@ -3,8 +3,6 @@
 package manifestwork
 
 import (
-	"bytes"
-	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -89,10 +87,10 @@ func RemovedJobs(payload *workv1.ManifestWork) []string {
 // HasUnreadableManifest reports whether a payload has a manifest, beside those of the bundle, whose kind and name cannot be read, such as a
 // manifest with a field "items". addon-framework writes no payload that has such a manifest.
 func HasUnreadableManifest(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	wanted := canonicalPayload(b, foundation)
+	wanted := manifestsOfBundle(b, foundation)
 	for _, p := range payloads {
 		for _, m := range p.Spec.Workload.Manifests {
-			if _, ok := findCanonical(wanted, m.Raw); !ok && !IsReadable(m) {
+			if _, ok := wanted.find(m.Raw); !ok && !IsReadable(m) {
 				return true
 			}
 		}
@@ -111,50 +109,17 @@ func IsReadable(m workv1.Manifest) bool {
 	return err == nil && gvk.Kind != "" && gvk.Version != ""
 }
 
-// canonicalPayload returns the manifests of the bundle's payload as canonical JSON.
-func canonicalPayload(b *render.Bundle, foundation *workv1.ManifestWork) map[string]struct{} {
-	out := make(map[string]struct{}, len(b.Payload)+1)
-	out[string(encodeJSON(bundleMark(b)))] = struct{}{}
+// manifestsOfBundle returns the manifests of the bundle's payload.
+func manifestsOfBundle(b *render.Bundle, foundation *workv1.ManifestWork) *manifestSet {
+	out := newManifestSet(len(b.Payload) + 1)
+	out.add(encodeJSON(bundleMark(b)))
 	for o := range payloadObjects(b, foundation) {
-		out[string(o.JSON)] = struct{}{}
+		out.add(o.JSON)
 	}
 	return out
 }
 
 // MatchBundle reports whether the payloads together are exactly the payload of the bundle.
 func MatchBundle(payloads []*workv1.ManifestWork, b *render.Bundle, foundation *workv1.ManifestWork) bool {
-	return haveManifests(payloads, canonicalPayload(b, foundation))
-}
-
-// haveManifests reports whether the payloads together are exactly the manifests, which are canonical JSON, and which haveManifests changes.
-func haveManifests(payloads []*workv1.ManifestWork, missing map[string]struct{}) bool {
-	for _, p := range payloads {
-		for _, m := range p.Spec.Workload.Manifests {
-			text, ok := findCanonical(missing, m.Raw)
-			if !ok {
-				return false
-			}
-			delete(missing, text)
-		}
-	}
-	return len(missing) == 0
-}
-
-// findCanonical finds a manifest among texts of canonical JSON, the form in which the hub usually stores manifests.
-func findCanonical(texts map[string]struct{}, raw []byte) (text string, ok bool) {
-	if _, ok := texts[string(raw)]; ok {
-		return string(raw), true
-	}
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // a float64 cannot hold every integer
-	if decoder.Decode(&value) != nil {
-		return "", false
-	}
-	canonical, err := json.Marshal(value)
-	if err != nil {
-		return "", false
-	}
-	_, ok = texts[string(canonical)]
-	return string(canonical), ok
+	return manifestsOfBundle(b, foundation).matches(payloads)
 }

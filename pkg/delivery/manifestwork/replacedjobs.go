@@ -109,8 +109,11 @@ func findManifestOf(payloads []*workv1.ManifestWork, key objectKey) (payload *wo
 
 // isCanonically reports whether the manifest, as canonical JSON, is the text.
 func isCanonically(raw, text []byte) bool {
-	_, ok := findCanonical(map[string]struct{}{string(text): {}}, raw)
-	return ok
+	if bytes.Equal(raw, text) {
+		return true
+	}
+	canonical, ok := canonicalJSON(raw)
+	return ok && bytes.Equal(canonical, text)
 }
 
 // hasFinishedJob reports whether the agent has reported the end of the Job.

@@ -64,13 +64,13 @@ func matchIntermediatePayload(payloads []*workv1.ManifestWork, b *render.Bundle,
 		return false
 	}
 	objects, err := NextPayload(payloads, b, foundation)
-	missing := make(map[string]struct{}, len(objects))
+	wanted := newManifestSet(len(objects))
 	for _, o := range objects {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			missing[string(encodeJSON(u))] = struct{}{}
+			wanted.add(encodeJSON(u))
 		}
 	}
-	return err == nil && haveManifests(payloads, missing)
+	return err == nil && wanted.matches(payloads)
 }
 
 // listUnservedKinds returns the kinds that the cluster of the payloads does not serve, according to the agent's last report.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +23,12 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// ErrCacheBehind is part of the AlreadyExists of a ManifestWork that this manager has created, and that the cache does not have yet. The client
-// has not sent the creation.
-var ErrCacheBehind = errors.New("the cache does not have the last write of this manager yet")
+// causeCacheBehind is the cause of an AlreadyExists or a Conflict that the client of works returns in place of the hub.
+const causeCacheBehind metav1.CauseType = "CacheBehind"
+
+// IsCacheBehind reports whether err tells of a write that the client has not sent, because the cache does not have the last write of this
+// manager yet. The event of that write starts the next pass.
+func IsCacheBehind(err error) bool { return apierrors.HasStatusCause(err, causeCacheBehind) }
 
 // cacheBehindLimit is how long a write of a work holds back further writes. A hub that was restored from a backup counts resource
 // versions from an earlier one, so that the versions of writes before the restoration are no longer comparable.
@@ -134,7 +136,7 @@ type rememberingWorks struct {
 // Create implements workv1client.ManifestWorkInterface.
 func (r *rememberingWorks) Create(ctx context.Context, work *workv1.ManifestWork, options metav1.CreateOptions) (*workv1.ManifestWork, error) {
 	if r.writes.isUncached(r.key(work.Name)) {
-		return nil, fmt.Errorf("%w: %w", apierrors.NewAlreadyExists(workv1.Resource("manifestworks"), work.Name), ErrCacheBehind)
+		return nil, cacheBehind(apierrors.NewAlreadyExists(workv1.Resource("manifestworks"), work.Name))
 	}
 	return r.writes.remember(r.ManifestWorkInterface.Create(ctx, work, options))
 }
@@ -142,7 +144,7 @@ func (r *rememberingWorks) Create(ctx context.Context, work *workv1.ManifestWork
 // Update implements workv1client.ManifestWorkInterface.
 func (r *rememberingWorks) Update(ctx context.Context, work *workv1.ManifestWork, options metav1.UpdateOptions) (*workv1.ManifestWork, error) {
 	if r.writes.isReplaced(r.key(work.Name), work.ResourceVersion) {
-		return nil, conflict(work.Name)
+		return nil, cacheBehind(conflict(work.Name))
 	}
 	return r.writes.remember(r.ManifestWorkInterface.Update(ctx, work, options))
 }
@@ -152,7 +154,7 @@ func (r *rememberingWorks) Patch( //nolint:revive // the interface has as many a
 	ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string,
 ) (*workv1.ManifestWork, error) {
 	if r.writes.isReplaced(r.key(name), versionOfPatch(data)) {
-		return nil, conflict(name)
+		return nil, cacheBehind(conflict(name))
 	}
 	return r.writes.remember(r.ManifestWorkInterface.Patch(ctx, name, kind, data, options, subresources...))
 }
@@ -161,8 +163,16 @@ func (r *rememberingWorks) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: name}
 }
 
-func conflict(name string) error {
-	return apierrors.NewConflict(workv1.Resource("manifestworks"), name, ErrCacheBehind)
+func conflict(name string) *apierrors.StatusError {
+	return apierrors.NewConflict(workv1.Resource("manifestworks"), name, errors.New("this manager has replaced the version"))
+}
+
+// cacheBehind adds the cause that IsCacheBehind finds.
+func cacheBehind(err *apierrors.StatusError) error {
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: causeCacheBehind, Message: "the cache does not have the last write of this manager yet",
+	})
+	return err
 }
 
 // versionOfPatch returns the resource version that a merge patch requires; empty when the patch requires none.

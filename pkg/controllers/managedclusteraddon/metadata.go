@@ -5,7 +5,6 @@ package managedclusteraddon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +127,7 @@ func (r *Reconciler) restoreLabel(ctx context.Context, s *scope) error {
 // changes nothing where the caches are only behind the hub.
 func (r *Reconciler) createWork(ctx context.Context, work *workv1.ManifestWork) error {
 	_, err := r.WorkClient.WorkV1().ManifestWorks(work.Namespace).Create(ctx, work, metav1.CreateOptions{})
-	if errors.Is(err, hub.ErrCacheBehind) {
+	if hub.IsCacheBehind(err) {
 		return nil // the event of the work follows
 	}
 	if apierrors.IsAlreadyExists(err) {

@@ -9,7 +9,7 @@
 //     reports with the works of other clusters. A cached report lacks the lastTransitionTime of each condition of a manifest that is True.
 //   - Patch sends only the fields that differ, with the resource version of the cached object: the API server refuses a patch of an
 //     object that has changed.
-//   - The client of ManifestWorks sends no write that fails because of an earlier write of this manager, which the cache does not have yet.
+//   - The clients of ManifestWorks and ManagedClusterAddOns send no write that an earlier write of this manager, not yet in the cache, lets fail.
 //   - The package decides nothing, and imports neither a controller nor package target: a reader adds the indexes that the reader needs
 //     before Start.
 package hub

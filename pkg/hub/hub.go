@@ -29,6 +29,7 @@ import (
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/revision"
@@ -106,6 +107,14 @@ func NewForClients(clients Clients, operatorNamespace string) (*Hub, error) {
 	}
 	h.rememberWrites()
 	return h, errors.Join(h.addIndexers(), h.stripConfigs())
+}
+
+// rememberWrites makes the clients remember the writes of ManifestWorks and ManagedClusterAddOns, so that a cache that is behind leads to no
+// request in vain.
+func (h *Hub) rememberWrites() {
+	works := &workWrites{newLastWrites(workv1.Resource("manifestworks")), h.Payloads().Informer(), h.Foundations().Informer()}
+	h.Clients.Works = WrapWorks(h.Clients.Works, works.wrap)
+	h.Clients.AddOns = &rememberingAddOnClient{h.Clients.AddOns, newLastWrites(addonv1beta1.Resource("managedclusteraddons"))}
 }
 
 // stripConfigs makes the caches of ConfigFactory strip managed fields: the factory has no option for a transformation.

@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -11,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
 	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 	workv1client "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -93,13 +94,13 @@ func TestWorkWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, verbs := versionedHub()
-			writes := &workWrites{payloads: &syncedInformer{version: tc.cached}, last: utilcache.NewExpiring()}
+			writes := &workWrites{newLastWrites(workv1.Resource("manifestworks")), &syncedInformer{version: tc.cached}, nil}
 			works := &rememberingWorks{client.WorkV1().ManifestWorks("c1"), "c1", writes}
 			if err := create(works); err != nil {
 				t.Fatal(err)
 			}
 			if tc.ended {
-				writes.last.Delete(works.key("w"))
+				writes.versions.Delete(works.key("w"))
 			}
 			switch err := tc.write(works); {
 			case tc.isErr == nil && err != nil:
@@ -116,39 +117,62 @@ func TestWorkWrites(t *testing.T) {
 	}
 }
 
-// TestWrappedWorks holds that the clients of a hub remember a creation in the cache that gets the work, and do not send the creation again.
-func TestWrappedWorks(t *testing.T) {
-	for label, foundation := range map[string]bool{addonv1beta1.AddonLabelKey: false, api.FoundationLabel: true, "other": false} {
-		clients := newFakeClients()
-		client, verbs := versionedHub()
-		client.PrependReactor("create", "manifestworks", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			*verbs = append(*verbs, "create")
-			w := action.(clienttesting.CreateAction).GetObject().DeepCopyObject().(*workv1.ManifestWork) //nolint:forcetypeassert // fails the test
-			w.ResourceVersion = "5"
-			return true, w, nil
-		})
-		clients.Works = client
-		h, err := NewForClients(clients, DefaultOperatorNamespace)
-		if err != nil {
+// TestUncachedWork holds that the cache that gets a work decides whether a creation is sent again.
+func TestUncachedWork(t *testing.T) {
+	for label, want := range map[string]bool{addonv1beta1.AddonLabelKey: false, api.FoundationLabel: true} {
+		writes := &workWrites{newLastWrites(workv1.Resource("manifestworks")), &syncedInformer{version: "5"}, &syncedInformer{version: "4"}}
+		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "c1", Name: "w", ResourceVersion: "5", Labels: map[string]string{label: api.Serving.AddOnName()},
+		}}
+		if _, err := remember(writes.lastWrites, w, nil); err != nil {
 			t.Fatal(err)
 		}
-		remembering, ok := h.Clients.Works.WorkV1().ManifestWorks("c1").(*rememberingWorks)
-		if !ok {
-			t.Fatal("the clients do not remember writes")
+		if got := writes.isUncached(types.NamespacedName{Namespace: "c1", Name: "w"}, w); got != want {
+			t.Errorf("%s: the work is not in the cache: %v, want %v", label, got, want)
 		}
-		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: "w", Labels: map[string]string{label: api.Serving.AddOnName()}}}
-		if _, err := remembering.Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		value, _ := remembering.writes.last.Get(remembering.key("w"))
-		last, ok := value.(workWrite)
-		switch {
-		case label == "other":
-			if ok {
-				t.Error("a work that no cache gets is remembered")
-			}
-		case foundation && last.informer != h.Foundations().Informer(), !foundation && last.informer != h.Payloads().Informer():
-			t.Errorf("%s: the creation is remembered for another cache", label)
+	}
+}
+
+// TestHubRemembersWrites holds that the clients of a hub remember writes, of works and of add-ons.
+func TestHubRemembersWrites(t *testing.T) {
+	clients := newFakeClients()
+	client := addonfake.NewSimpleClientset()
+	sent := 0
+	client.PrependReactor("*", "managedclusteraddons", func(clienttesting.Action) (bool, runtime.Object, error) {
+		sent++
+		return true, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: "a", ResourceVersion: "7"}}, nil
+	})
+	clients.AddOns = client
+	h, err := NewForClients(clients, DefaultOperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.Clients.Works.WorkV1().ManifestWorks("c1").(*rememberingWorks); !ok {
+		t.Error("the client of works remembers no writes")
+	}
+	addOns := h.Clients.AddOns.AddonV1beta1().ManagedClusterAddOns("c1")
+	patch := func(version string) error {
+		data := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, version)
+		_, err := addOns.Patch(t.Context(), "a", types.MergePatchType, data, metav1.PatchOptions{}, "status")
+		return err
+	}
+	update := func(version string) error {
+		_, err := addOns.Update(t.Context(), &addonv1beta1.ManagedClusterAddOn{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: "a", ResourceVersion: version},
+		}, metav1.UpdateOptions{})
+		return err
+	}
+	for _, step := range []struct {
+		write    func(version string) error
+		version  string
+		isStale  bool
+		wantSent int
+	}{
+		{patch, "6", false, 1}, {patch, "6", true, 1}, {update, "6", true, 1}, {patch, "7", false, 2}, {update, "7", false, 3}, {update, "9", false, 4},
+	} {
+		err := step.write(step.version)
+		if stale := apierrors.IsConflict(err) && IsCacheBehind(err); stale != step.isStale || (err != nil) != step.isStale || sent != step.wantSent {
+			t.Errorf("a change of version %s: %v, and the hub got %d requests, want %d", step.version, err, sent, step.wantSent)
 		}
 	}
 }

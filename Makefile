@@ -286,7 +286,7 @@ bench-rollout: build ## Measure 200 played clusters, and a KnativeFleet with 200
 	cd test/e2e && go run ./cmd/benchrollout $(BENCH_FLAGS)
 
 .PHONY: bench-scale
-bench-scale: build ## Measure 1,000 played clusters, and 1,000 in memory without a work agent (BENCH_FLAGS="-parts=push -spokes=100 -rest=1m").
+bench-scale: build ## Measure 1,000 played clusters, and 1,000 in memory without a work agent; about an hour (BENCH_FLAGS="-parts=push -spokes=100 -rest=1m").
 	cd test/e2e && go run ./cmd/benchrollout -clusters=1000 -spokes=1000 -components=knative-serving -compare=same -rounds=1 \
 		-parts=edit,rest,restart,partition,push $(BENCH_FLAGS)
 

@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,8 @@ type options struct {
 	rest time.Duration
 	// profiles is the directory for the manager's profiles; empty means that no profile is taken.
 	profiles string
+	// beginRest starts the measurement that takes place beside the rest of the managed clusters.
+	beginRest func()
 }
 
 // Parts of the benchmark, which come after the installation. partFleet and partPush have hubs of their own.
@@ -119,32 +122,56 @@ func split(list, what string, known []string) ([]string, error) {
 }
 
 func run(ctx context.Context, opts options) error {
-	var rows []row
-	var err error
-	for _, measure := range opts.hubs() {
-		if err != nil {
-			break
-		}
-		var more []row
-		more, err = measure(ctx, opts)
-		rows = append(rows, more...)
-	}
+	inTurn, beside := opts.hubs()
+	rows, err := measureHubs(ctx, opts, inTurn, beside)
 	return errors.Join(err, report(os.Stdout, rows))
 }
 
-// hubs returns the measurements that the parts select, each on a hub of its own.
-func (o options) hubs() (out []func(context.Context, options) ([]row, error)) {
+// measurement measures on a hub of its own.
+type measurement func(context.Context, options) ([]row, error)
+
+// hubs returns the measurements that the parts select. The measurements in turn take place one after another, beside starts when the managed
+// clusters begin to rest, or after the others: both hubs mostly wait from then on. beside is nil without part push.
+func (o options) hubs() (inTurn []measurement, beside measurement) {
 	withoutHub := func(part string) bool { return part != partFleet && part != partPush }
 	if len(o.parts) == 0 || slices.ContainsFunc(o.parts, withoutHub) {
-		out = append(out, managed)
+		inTurn = append(inTurn, managed)
 	}
 	if o.has(partFleet) {
-		out = append(out, mixed)
+		inTurn = append(inTurn, mixed)
 	}
 	if o.has(partPush) {
-		out = append(out, push)
+		beside = push
 	}
-	return out
+	return inTurn, beside
+}
+
+// measureHubs returns the rows of all measurements. After an error, no further measurement begins.
+func measureHubs(ctx context.Context, opts options, inTurn []measurement, beside measurement) (rows []row, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var last []row
+	var lastErr error
+	ended := make(chan struct{})
+	opts.beginRest = sync.OnceFunc(func() {
+		go func() {
+			defer close(ended)
+			if beside != nil && ctx.Err() == nil {
+				last, lastErr = beside(ctx, opts)
+			}
+		}()
+	})
+	for _, measure := range inTurn {
+		var more []row
+		more, err = measure(ctx, opts)
+		if rows = append(rows, more...); err != nil {
+			cancel()
+			break
+		}
+	}
+	opts.beginRest()
+	<-ended
+	return append(rows, last...), errors.Join(err, lastErr)
 }
 
 // managed measures a fleet of managed clusters that Placements select.

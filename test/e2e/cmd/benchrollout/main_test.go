@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -81,18 +83,57 @@ func TestMixedRows(t *testing.T) {
 
 func TestHubs(t *testing.T) {
 	for name, tc := range map[string]struct {
-		parts []string
-		want  int
+		parts  []string
+		inTurn int
+		beside bool
 	}{
-		"an installation alone":           {nil, 1},
-		"parts of one fleet":              {[]string{partEdit, partRest}, 1},
-		"a KnativeFleet":                  {[]string{partFleet}, 1},
-		"clusters without a work agent":   {[]string{partPush}, 1},
-		"both hubs of their own":          {[]string{partFleet, partPush}, 2},
-		"managed clusters and a hub more": {[]string{partRest, partPush}, 2},
+		"an installation alone":           {nil, 1, false},
+		"parts of one fleet":              {[]string{partEdit, partRest}, 1, false},
+		"a KnativeFleet":                  {[]string{partFleet}, 1, false},
+		"clusters without a work agent":   {[]string{partPush}, 0, true},
+		"both hubs of their own":          {[]string{partFleet, partPush}, 1, true},
+		"managed clusters and a hub more": {[]string{partRest, partPush}, 1, true},
 	} {
-		if got := len(options{parts: tc.parts}.hubs()); got != tc.want {
-			t.Errorf("%s: %d hubs, want %d", name, got, tc.want)
+		if inTurn, beside := (options{parts: tc.parts}).hubs(); len(inTurn) != tc.inTurn || (beside != nil) != tc.beside {
+			t.Errorf("%s: %d measurements in turn, and one beside: %v", name, len(inTurn), beside != nil)
+		}
+	}
+}
+
+// TestMeasureHubs holds that the measurement beside the others begins at the rest of the first hub, or last, and not after an error.
+func TestMeasureHubs(t *testing.T) {
+	failure := errors.New("failure")
+	for name, tc := range map[string]struct {
+		rests bool
+		err   error
+		want  []string
+	}{
+		"the first hub rests":             {rests: true, want: []string{"beside", "first", "second"}},
+		"no hub rests":                    {want: []string{"first", "second", "beside"}},
+		"the first hub fails":             {err: failure, want: []string{"first"}},
+		"the first hub fails in the rest": {rests: true, err: failure, want: []string{"beside", "first"}},
+	} {
+		var order []string
+		began := make(chan struct{})
+		note := func(what string) []row {
+			order = append(order, what)
+			return []row{{what: what}}
+		}
+		first := func(_ context.Context, opts options) ([]row, error) {
+			if tc.rests {
+				opts.beginRest()
+				<-began
+			}
+			return note("first"), tc.err
+		}
+		second := func(context.Context, options) ([]row, error) { return note("second"), nil }
+		beside := func(context.Context, options) ([]row, error) {
+			defer close(began)
+			return note("beside"), nil
+		}
+		rows, err := measureHubs(t.Context(), options{}, []measurement{first, second}, beside)
+		if !slices.Equal(order, tc.want) || len(rows) != len(tc.want) || !errors.Is(err, tc.err) {
+			t.Errorf("%s: order %q, %d rows, error %v", name, order, len(rows), err)
 		}
 	}
 }

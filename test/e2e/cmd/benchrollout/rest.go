@@ -25,6 +25,7 @@ func (f *fleet) rests(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	progress("rest of %s", f.opts.rest)
+	f.opts.beginRest()
 	before, err := f.usage()
 	if err != nil {
 		return nil, err

@@ -48,22 +48,18 @@ type rememberingAddOns struct {
 func (r *rememberingAddOns) Update(
 	ctx context.Context, addOn *addonv1beta1.ManagedClusterAddOn, options metav1.UpdateOptions,
 ) (*addonv1beta1.ManagedClusterAddOn, error) {
-	if err := r.writes.refuseStale(r.key(addOn.Name), addOn.ResourceVersion); err != nil {
-		return nil, err
-	}
-	stored, err := r.ManagedClusterAddOnInterface.Update(ctx, addOn, options)
-	return remember(r.writes, stored, err)
+	return sendUnlessStale(r.writes, r.key(addOn.Name), addOn.ResourceVersion, func() (*addonv1beta1.ManagedClusterAddOn, error) {
+		return r.ManagedClusterAddOnInterface.Update(ctx, addOn, options)
+	})
 }
 
 // Patch implements addonv1beta1client.ManagedClusterAddOnInterface.
 func (r *rememberingAddOns) Patch( //nolint:revive // the interface has as many arguments
 	ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string,
 ) (*addonv1beta1.ManagedClusterAddOn, error) {
-	if err := r.writes.refuseStale(r.key(name), versionOfPatch(data)); err != nil {
-		return nil, err
-	}
-	stored, err := r.ManagedClusterAddOnInterface.Patch(ctx, name, kind, data, options, subresources...)
-	return remember(r.writes, stored, err)
+	return sendUnlessStale(r.writes, r.key(name), versionOfPatch(data), func() (*addonv1beta1.ManagedClusterAddOn, error) {
+		return r.ManagedClusterAddOnInterface.Patch(ctx, name, kind, data, options, subresources...)
+	})
 }
 
 func (r *rememberingAddOns) key(name string) types.NamespacedName {

@@ -38,10 +38,16 @@ func newLastWrites(kind schema.GroupResource) lastWrites {
 	return lastWrites{kind, utilcache.NewExpiring()}
 }
 
-// remember records the object that the hub returned for a write, and passes on the results of the write.
-func remember[T metav1.Object](w lastWrites, stored T, err error) (T, error) {
+// sendUnlessStale sends a write that starts from a version of an object, and remembers the result. Instead of a write of a version that this manager has
+// replaced, sendUnlessStale returns the Conflict that the hub would return. A write without a version is always sent.
+func sendUnlessStale[T metav1.Object](w lastWrites, key types.NamespacedName, version string, write func() (T, error)) (T, error) {
+	if w.isAfter(key, version) {
+		var none T
+		return none, cacheBehind(apierrors.NewConflict(w.kind, key.Name, errors.New("this manager has replaced the version")))
+	}
+	stored, err := write()
 	if err == nil {
-		w.versions.Set(types.NamespacedName{Namespace: stored.GetNamespace(), Name: stored.GetName()}, stored.GetResourceVersion(), cacheBehindLimit)
+		w.versions.Set(key, stored.GetResourceVersion(), cacheBehindLimit)
 	}
 	return stored, err
 }
@@ -52,14 +58,6 @@ func (w lastWrites) isAfter(key types.NamespacedName, version string) bool {
 	last, _ := value.(string)
 	order, err := resourceversion.CompareResourceVersion(version, last)
 	return err == nil && order < 0
-}
-
-// refuseStale returns the Conflict that the hub would return for a change of that version; nil for a change that the hub may accept.
-func (w lastWrites) refuseStale(key types.NamespacedName, version string) error {
-	if !w.isAfter(key, version) {
-		return nil
-	}
-	return cacheBehind(apierrors.NewConflict(w.kind, key.Name, errors.New("this manager has replaced the version")))
 }
 
 // cacheBehind adds the cause that IsCacheBehind finds.

@@ -124,10 +124,11 @@ func TestUncachedWork(t *testing.T) {
 		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "c1", Name: "w", ResourceVersion: "5", Labels: map[string]string{label: api.Serving.AddOnName()},
 		}}
-		if _, err := remember(writes.lastWrites, w, nil); err != nil {
+		key := types.NamespacedName{Namespace: "c1", Name: "w"}
+		if _, err := sendUnlessStale(writes.lastWrites, key, "", func() (*workv1.ManifestWork, error) { return w, nil }); err != nil {
 			t.Fatal(err)
 		}
-		if got := writes.isUncached(types.NamespacedName{Namespace: "c1", Name: "w"}, w); got != want {
+		if got := writes.isUncached(key, w); got != want {
 			t.Errorf("%s: the work is not in the cache: %v, want %v", label, got, want)
 		}
 	}

@@ -78,28 +78,25 @@ func (r *rememberingWorks) Create(ctx context.Context, work *workv1.ManifestWork
 	if r.writes.isUncached(r.key(work.Name), work) {
 		return nil, cacheBehind(apierrors.NewAlreadyExists(r.writes.kind, work.Name))
 	}
-	stored, err := r.ManifestWorkInterface.Create(ctx, work, options)
-	return remember(r.writes.lastWrites, stored, err)
+	return sendUnlessStale(r.writes.lastWrites, r.key(work.Name), "", func() (*workv1.ManifestWork, error) {
+		return r.ManifestWorkInterface.Create(ctx, work, options)
+	})
 }
 
 // Update implements workv1client.ManifestWorkInterface.
 func (r *rememberingWorks) Update(ctx context.Context, work *workv1.ManifestWork, options metav1.UpdateOptions) (*workv1.ManifestWork, error) {
-	if err := r.writes.refuseStale(r.key(work.Name), work.ResourceVersion); err != nil {
-		return nil, err
-	}
-	stored, err := r.ManifestWorkInterface.Update(ctx, work, options)
-	return remember(r.writes.lastWrites, stored, err)
+	return sendUnlessStale(r.writes.lastWrites, r.key(work.Name), work.ResourceVersion, func() (*workv1.ManifestWork, error) {
+		return r.ManifestWorkInterface.Update(ctx, work, options)
+	})
 }
 
 // Patch implements workv1client.ManifestWorkInterface.
 func (r *rememberingWorks) Patch( //nolint:revive // the interface has as many arguments
 	ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string,
 ) (*workv1.ManifestWork, error) {
-	if err := r.writes.refuseStale(r.key(name), versionOfPatch(data)); err != nil {
-		return nil, err
-	}
-	stored, err := r.ManifestWorkInterface.Patch(ctx, name, kind, data, options, subresources...)
-	return remember(r.writes.lastWrites, stored, err)
+	return sendUnlessStale(r.writes.lastWrites, r.key(name), versionOfPatch(data), func() (*workv1.ManifestWork, error) {
+		return r.ManifestWorkInterface.Patch(ctx, name, kind, data, options, subresources...)
+	})
 }
 
 func (r *rememberingWorks) key(name string) types.NamespacedName {

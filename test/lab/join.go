@@ -45,8 +45,8 @@ aggregationRule: {clusterRoleSelectors: [{matchLabels: {open-cluster-management.
 `
 
 // Join starts a second agent on a managed cluster of another lab, as a second klusterlet does. The second agent joins the hub of this lab.
-// OCM's agent reads its namespace from its pod, so that both agents run in one namespace. The second agent keeps its certificate in a Secret
-// of another name: agents that share a Secret replace each other's certificate.
+// An agent of OCM runs in the namespace that the token of the pod names, so that both agents run in one namespace. The second agent stores the
+// certificate in a Secret of another name: agents that share a Secret overwrite the certificates of each other.
 func (l *Lab) Join(ctx context.Context, c *Cluster) error {
 	shared := *c
 	shared.dir, shared.hubSecret = filepath.Join(l.Dir, c.Name), hubIdentity+"-2"
@@ -56,8 +56,8 @@ func (l *Lab) Join(ctx context.Context, c *Cluster) error {
 	return l.startMembership(ctx, &shared)
 }
 
-// Reimport imports one of Spokes under the name of a managed cluster whose agent has ended. Reimport returns the cluster under its new
-// name. The agent of the cluster is component "<spoke>-agent".
+// Reimport imports a cluster of Lab.Spokes as the managed cluster with the name, whose former agent has ended, and returns the cluster with that
+// name. The new agent is component "<spoke>-agent".
 func (l *Lab) Reimport(ctx context.Context, c *Cluster, name string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func findPendingRequest(ctx context.Context, hub kubernetes.Interface, cluster s
 	return nil, fmt.Errorf("none of %d certificate requests of %s is pending", len(list.Items), cluster)
 }
 
-// unapprovedName is the account of agents whose certificates the hub does not approve by itself.
+// unapprovedName is the ServiceAccount of agents whose certificates an administrator has to approve.
 const unapprovedName = "agent-registration-unapproved"
 
 const unapprovedAccount = `

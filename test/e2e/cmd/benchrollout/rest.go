@@ -10,13 +10,13 @@ import (
 	"open-cluster-management.io/knative-addon/test/e2e/harness"
 )
 
-// goalRest is the rest in which the manager is to write nothing: everything is handed on again once in it.
+// goalRest is the rest in which the manager may write nothing. The caches of the manager hand each object to the controllers again once in this time.
 const goalRest = 10 * time.Minute
 
 // goalRestCPU is the percentage of a core that the manager may use at rest.
 const goalRestCPU = 10
 
-// rests counts what is written while nothing happens.
+// rests counts the writes of the manager and of OCM's controllers to a hub at rest.
 func (f *fleet) rests(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partRest) {
 		return nil, nil

@@ -175,8 +175,8 @@ func (c *Clusters) CutOffCluster(ctx context.Context, name string) error {
 	})
 }
 
-// RestoreCluster makes a cluster available again: the cluster renews its lease and reports its status as its registration agent would.
-// RestoreCluster does not wait for the hub.
+// RestoreCluster makes a cluster available again: RestoreCluster renews the lease of the cluster, writes the status that a registration agent
+// writes, and returns before OCM's controllers react.
 func (c *Clusters) RestoreCluster(ctx context.Context, name string) error {
 	c.cutOff.Delete(name)
 	if err := c.renewLease(ctx, name); err != nil {

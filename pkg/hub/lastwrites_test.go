@@ -134,6 +134,32 @@ func TestUncachedWork(t *testing.T) {
 	}
 }
 
+// TestRefusedVersion holds that the hub gets no further write of a version that the hub has refused, and gets writes of all other versions, also of an
+// older one: the hub may have been restored from a backup.
+func TestRefusedVersion(t *testing.T) {
+	client := workfake.NewSimpleClientset()
+	var sent []string
+	client.PrependReactor("update", "manifestworks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		w, _ := action.(clienttesting.UpdateAction).GetObject().(*workv1.ManifestWork)
+		sent = append(sent, w.ResourceVersion)
+		return true, nil, apierrors.NewConflict(workv1.Resource("manifestworks"), w.Name, nil)
+	})
+	writes := &workWrites{newLastWrites(workv1.Resource("manifestworks")), &syncedInformer{}, nil}
+	works := &rememberingWorks{client.WorkV1().ManifestWorks("c1"), "c1", writes}
+	for _, step := range []struct {
+		name, version string
+		isHeldBack    bool
+	}{{"w", "7", false}, {"w", "7", true}, {"w", "7", true}, {"other", "7", false}, {"w", "8", false}, {"w", "3", false}, {"w", "", false}, {"w", "", false}} {
+		_, err := works.Update(t.Context(), &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: step.name, ResourceVersion: step.version}}, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) || IsCacheBehind(err) != step.isHeldBack {
+			t.Errorf("the write of version %q of %s: %v, want held back: %v", step.version, step.name, err, step.isHeldBack)
+		}
+	}
+	if diff := cmp.Diff([]string{"7", "7", "8", "3", "", ""}, sent); diff != "" {
+		t.Errorf("writes on the hub: %s", diff)
+	}
+}
+
 // TestHubRemembersWrites holds that the clients of a hub remember writes, of works and of add-ons.
 func TestHubRemembersWrites(t *testing.T) {
 	clients := newFakeClients()

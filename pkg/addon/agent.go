@@ -135,6 +135,11 @@ func (a *Agent) findWork(cluster, name string) (*workv1.ManifestWork, error) {
 	return found, nil
 }
 
+// SupportedConfigs returns the resources that configure the add-on of a component.
+func SupportedConfigs(c api.Component) []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{c.Resource(), utils.AddOnDeploymentConfigGVR}
+}
+
 // GetAgentAddonOptions implements agent.AgentAddon.
 func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
 	return agent.AgentAddonOptions{
@@ -144,7 +149,7 @@ func (a *Agent) GetAgentAddonOptions() agent.AgentAddonOptions {
 		// Package managedclusteraddon sets the condition Available: the framework would derive Available from the works alone, and
 		// works are Available while old pods serve.
 		HealthProber:        &agent.HealthProber{Type: agent.HealthProberTypeNone},
-		SupportedConfigGVRs: []schema.GroupVersionResource{a.component.Resource(), utils.AddOnDeploymentConfigGVR},
+		SupportedConfigGVRs: SupportedConfigs(a.component),
 		ManifestConfigs:     a.configs,
 		// A change of the cluster's availability triggers a sync.
 		AgentDeployTriggerClusterFilter: utils.ClusterAvailableConditionChanged,

@@ -19,7 +19,6 @@ import (
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/cmaconfig"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/cmamanagedby"
-	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/registration"
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -36,8 +35,9 @@ import (
 // other. With many more workers, conflicts with OCM's writes to the status of new add-ons cost more time than the workers save.
 const deployWorkers = 5
 
-// addFramework makes the manager run addon-framework's controllers with the two add-ons. The controllers for certificates are
-// left out: the add-ons have no agent that registers with the hub.
+// addFramework makes the manager run addon-framework's controllers with the two add-ons. The controllers for certificates and for registration are
+// left out: the add-ons have no agent that registers with the hub. The controller of the add-ons reports the registration, and the supported
+// configurations, in the first of its own writes: the framework's controller would write the status of each new add-on twice.
 func (s *setup) addFramework() error {
 	agents := map[string]agent.AgentAddon{}
 	configs := map[schema.GroupVersionResource]bool{}
@@ -49,13 +49,9 @@ func (s *setup) addFramework() error {
 			configs[resource] = true
 		}
 	}
-	deploy, register, others := s.newFrameworkControllers(agents, configs)
-	s.trigger = func(cluster, addOn string) {
-		key := cluster + "/" + addOn
-		deploy.SyncContext().Queue().Add(key)
-		register.SyncContext().Queue().Add(key)
-	}
-	err := errors.Join(s.addFrameworkController(deploy, deployWorkers), s.addFrameworkController(register, 1))
+	deploy, others := s.newFrameworkControllers(agents, configs)
+	s.trigger = func(cluster, addOn string) { deploy.SyncContext().Queue().Add(cluster + "/" + addOn) }
+	err := s.addFrameworkController(deploy, deployWorkers)
 	for _, c := range others {
 		err = errors.Join(err, s.addFrameworkController(c, 1))
 	}
@@ -64,16 +60,15 @@ func (s *setup) addFramework() error {
 
 func (s *setup) newFrameworkControllers(
 	agents map[string]agent.AgentAddon, configs map[schema.GroupVersionResource]bool,
-) (deploy, register factory.Controller, others []factory.Controller) {
+) (deploy factory.Controller, others []factory.Controller) {
 	hub, addOnClient := s.hub, s.hub.Clients.AddOns
 	clusters, addOns := hub.ManagedClusters(), hub.ManagedClusterAddOns()
 	definitions, ours := hub.ClusterManagementAddOns(), utils.FilterByAddonName(agents)
 	deploy = agentdeploy.NewAddonDeployController(
 		newExecutingClient(hub.Clients.Works, s.executor), addOnClient, clusters, addOns, hub.Payloads(), agents, filterPending(agents))
-	register = registration.NewAddonRegistrationController(addOnClient, clusters, addOns, agents, utils.AllowAllAddOns)
-	return deploy, register, []factory.Controller{
+	return deploy, []factory.Controller{
 		cmamanagedby.NewCMAManagedByController(addOnClient, definitions, agents, ours),
-		addonconfig.NewAddonConfigController(addOnClient, namingConfigs{addOns}, definitions, hub.ConfigFactory(), configs, ours),
+		addonconfig.NewAddonConfigController(addOnClient, namingAddOns{addOns}, definitions, hub.ConfigFactory(), configs, ours),
 		cmaconfig.NewCMAConfigController(addOnClient, definitions, hub.ConfigFactory(), configs, ours),
 	}
 }
@@ -129,33 +124,41 @@ func filterPending(agents map[string]agent.AgentAddon) utils.ManagedClusterAddOn
 	}
 }
 
-// namingConfigs hides ManagedClusterAddOns without spec.configs from the controller of addon-framework that writes the hash and
-// the generation of a configuration into add-ons. An edit of a configuration concerns add-ons with spec.configs at once. OCM gives
-// the edited configuration to the other add-ons by its rollout, and the controller follows OCM. A controller that wrote to a whole
-// fleet before OCM would conflict with OCM, and OCM goes through all clusters again after each conflict.
-type namingConfigs struct {
+// namingAddOns are the ManagedClusterAddOns with spec.configs. The controller of addon-framework that writes the hash and the generation of a
+// configuration into add-ons gets only these add-ons: OCM's rollout gives the configuration to all others. There the controller would only write the
+// generation, which no program reads, once for each cluster and edit, and each of these writes may conflict with OCM, which then goes through all
+// clusters again.
+type namingAddOns struct {
 	addoninformers.ManagedClusterAddOnInformer
 }
 
 // Informer implements addoninformers.ManagedClusterAddOnInformer.
-func (n namingConfigs) Informer() cache.SharedIndexInformer {
-	return namingConfigsInformer{n.ManagedClusterAddOnInformer.Informer()}
+func (n namingAddOns) Informer() cache.SharedIndexInformer {
+	return namingAddOnsInformer{n.ManagedClusterAddOnInformer.Informer()}
 }
 
-type namingConfigsInformer struct{ cache.SharedIndexInformer }
+type namingAddOnsInformer struct{ cache.SharedIndexInformer }
+
+// AddEventHandler implements cache.SharedIndexInformer.
+func (n namingAddOnsInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return n.SharedIndexInformer.AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: namesConfigs, Handler: handler})
+}
 
 // GetIndexer implements cache.SharedIndexInformer.
-func (n namingConfigsInformer) GetIndexer() cache.Indexer {
-	return namingConfigsIndexer{n.SharedIndexInformer.GetIndexer()}
+func (n namingAddOnsInformer) GetIndexer() cache.Indexer {
+	return namingAddOnsIndexer{n.SharedIndexInformer.GetIndexer()}
 }
 
-type namingConfigsIndexer struct{ cache.Indexer }
+type namingAddOnsIndexer struct{ cache.Indexer }
 
 // ByIndex implements cache.Indexer.
-func (n namingConfigsIndexer) ByIndex(index, value string) ([]any, error) {
+func (n namingAddOnsIndexer) ByIndex(index, value string) ([]any, error) {
 	all, err := n.Indexer.ByIndex(index, value)
-	return slices.DeleteFunc(slices.Clone(all), func(o any) bool {
-		a, ok := o.(*addonv1beta1.ManagedClusterAddOn)
-		return ok && len(a.Spec.Configs) == 0
-	}), err
+	return slices.DeleteFunc(slices.Clone(all), func(o any) bool { return !namesConfigs(o) }), err
+}
+
+// namesConfigs reports whether an object is a ManagedClusterAddOn with spec.configs.
+func namesConfigs(object any) bool {
+	a, ok := object.(*addonv1beta1.ManagedClusterAddOn)
+	return ok && len(a.Spec.Configs) > 0
 }

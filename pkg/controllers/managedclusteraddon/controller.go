@@ -64,8 +64,8 @@ type Reconciler struct {
 	Trigger func(cluster, addon string)
 	Clock   clock.PassiveClock
 
-	// messages limits the writes that change only messages of conditions.
-	messages reconciler.WriteLimiter
+	// details limits the writes that change only details of conditions.
+	details reconciler.WriteLimiter
 	// differences holds the time of the first pass that found another metadata of the payloads than the hub wants, by the name of the
 	// add-on.
 	differences sync.Map
@@ -74,7 +74,7 @@ type Reconciler struct {
 const (
 	// pendingRetry is the time until the next pass while a bundle is being rendered.
 	pendingRetry = time.Second
-	// firstWritesWait is the time that a new add-on waits for the first writes of OCM and addon-framework.
+	// firstWritesWait is the time that a new add-on waits for the first writes of OCM.
 	firstWritesWait = 10 * time.Second
 )
 
@@ -91,13 +91,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.giveUpFormerWorks(ctx, s)
 	}
 	if s.addon == nil {
-		r.messages.Forget(req.NamespacedName)
+		r.details.Forget(req.NamespacedName)
 		r.differences.Delete(req.NamespacedName)
 		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
 	}
 	result, err := r.reconcileAddOn(ctx, s)
 	if err == nil {
-		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, s.messageDelay)
+		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, s.detailDelay)
 	}
 	return result, err
 }
@@ -119,14 +119,11 @@ func (r *Reconciler) reconcileAddOn(ctx context.Context, s *scope) (reconcile.Re
 	return r.recordAndDeliver(ctx, s)
 }
 
-// awaitFirstWrites returns the time that a new add-on still waits for the first writes of OCM and addon-framework; 0 when the wait is over.
-// Both write a new add-on ten times within 0.3 s, and each write of the manager in between would conflict with one of these writes. The
-// conditions that end the wait start the next pass.
+// awaitFirstWrites returns the time that a new add-on still waits for the first writes of OCM; 0 when the wait is over. OCM writes a new
+// add-on several times within 0.3 s, and each write of the manager in between would conflict with one of these writes. The condition that ends the
+// wait starts the next pass.
 func (r *Reconciler) awaitFirstWrites(s *scope) time.Duration {
-	has := func(condition string) bool {
-		return apimeta.FindStatusCondition(s.addon.Status.Conditions, condition) != nil
-	}
-	isWritten := has(addonv1beta1.ManagedClusterAddOnRegistrationApplied) && has(addonv1beta1.ManagedClusterAddOnConditionConfigured)
+	isWritten := apimeta.FindStatusCondition(s.addon.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionConfigured) != nil
 	if isWritten || s.cluster == nil || s.foundation != nil || len(s.payloads) > 0 {
 		return 0
 	}

@@ -150,8 +150,8 @@ func TestLoggedRevision(t *testing.T) {
 	}
 }
 
-// TestAwaitFirstWrites holds that the manager writes no new add-on before OCM and addon-framework have written the add-on, and that no
-// add-on waits for writes that never come.
+// TestAwaitFirstWrites holds that the manager writes no new add-on before OCM has configured the add-on, and that no add-on waits for writes that
+// never come.
 func TestAwaitFirstWrites(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	written := func(conditions ...string) func(*scope) {
@@ -167,14 +167,13 @@ func TestAwaitFirstWrites(t *testing.T) {
 		change func(*scope)
 		want   time.Duration
 	}{
-		"new":        {reason: "OCM and addon-framework write the add-on.", age: 2 * time.Second, want: 8 * time.Second},
-		"old":        {reason: "The writes may never come.", age: 11 * time.Second},
-		"registered": {reason: "OCM has not written yet.", age: time.Second, change: written("RegistrationApplied"), want: 9 * time.Second},
-		"configured": {reason: "addon-framework has not written yet.", age: time.Second, change: written("Configured"), want: 9 * time.Second},
-		"both":       {reason: "The first writes are over.", age: time.Second, change: written("Configured", "RegistrationApplied")},
+		"new":         {reason: "OCM writes the add-on.", age: 2 * time.Second, want: 8 * time.Second},
+		"old":         {reason: "The writes may never come.", age: 11 * time.Second},
+		"progressing": {reason: "OCM has not configured the add-on yet.", age: time.Second, change: written("Progressing"), want: 9 * time.Second},
+		"configured":  {reason: "The first writes are over.", age: time.Second, change: written("Configured")},
 
 		"from the future":   {reason: "The clocks differ.", age: -time.Hour},
-		"without a cluster": {reason: "addon-framework registers no add-on there.", age: time.Second, change: func(s *scope) { s.cluster = nil }},
+		"without a cluster": {reason: "OCM configures no add-on there.", age: time.Second, change: func(s *scope) { s.cluster = nil }},
 		"with a foundation": {reason: "The add-on replaces another add-on.", age: time.Second, change: func(s *scope) { s.foundation = foundationWork() }},
 		"with a payload":    {reason: "The add-on replaces another add-on.", age: time.Second, change: func(s *scope) { s.payloads = []*workv1.ManifestWork{payload()} }},
 	} {

@@ -12,11 +12,13 @@ import (
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonfake "open-cluster-management.io/api/client/addon/clientset/versioned/fake"
+
+	"open-cluster-management.io/knative-addon/pkg/api"
 )
 
-// TestMessagesAreLimited holds that a status or a reason is written at once, that messages alone are written once in messageInterval,
-// and that the pass records the time until the last message can be written.
-func TestMessagesAreLimited(t *testing.T) {
+// TestDetailsAreLimited holds that a status, and the reason of a status that is not Unknown, is written at once, that details alone are written once in
+// detailInterval after any write, and that the pass records the time until details can be written.
+func TestDetailsAreLimited(t *testing.T) {
 	h := newHub()
 	h.addOn.ResourceVersion = "1"
 	client, clock := addonfake.NewSimpleClientset(h.addOn), testclock.NewFakePassiveClock(time.Unix(1000, 0))
@@ -30,16 +32,19 @@ func TestMessagesAreLimited(t *testing.T) {
 		delay           time.Duration
 	}{
 		{0, metav1.ConditionFalse, "Unavailable", "1 of 3", "1 of 3", 0},
-		{0, metav1.ConditionFalse, "Unavailable", "2 of 3", "2 of 3", 0},
-		{time.Second, metav1.ConditionFalse, "Unavailable", "3 of 3", "2 of 3", messageInterval - time.Second},
-		{0, metav1.ConditionFalse, "Unavailable", "2 of 3", "2 of 3", 0}, // as stored
+		{0, metav1.ConditionFalse, "Unavailable", "2 of 3", "1 of 3", detailInterval},
+		{time.Second, metav1.ConditionFalse, "Unavailable", "3 of 3", "1 of 3", detailInterval - time.Second},
+		{0, metav1.ConditionFalse, "Unavailable", "1 of 3", "1 of 3", 0}, // as stored
 		{0, metav1.ConditionFalse, "Removing", "other", "other", 0},
 		{0, metav1.ConditionTrue, "Removing", "runs", "runs", 0},
-		{0, metav1.ConditionTrue, "Removing", "still", "runs", messageInterval - time.Second},
-		{messageInterval, metav1.ConditionTrue, "Removing", "still", "still", 0},
+		{0, metav1.ConditionTrue, "Removing", "still", "runs", detailInterval - time.Second},
+		{detailInterval, metav1.ConditionTrue, "Removing", "still", "still", 0},
+		{time.Second, metav1.ConditionUnknown, "NotDelivered", "none", "none", 0},
+		{time.Second, metav1.ConditionUnknown, "NotApplied", "one", "none", detailInterval - 2*time.Second},
+		{detailInterval, metav1.ConditionUnknown, "NotApplied", "one", "one", 0},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
-		s := &scope{addon: stored}
+		s := &scope{component: api.Serving, addon: stored}
 		err := r.setConditions(t.Context(), s, []metav1.Condition{{
 			Type: addonv1beta1.ManagedClusterAddOnConditionAvailable, Status: step.status, Reason: step.reason, Message: step.message,
 		}})
@@ -50,8 +55,8 @@ func TestMessagesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := apimeta.FindStatusCondition(stored.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionAvailable)
-		if c.Message != step.want || s.messageDelay != step.delay {
-			t.Errorf("step %d: message %q is stored, and the pass waits %s; want %q and %s", n, c.Message, s.messageDelay, step.want, step.delay)
+		if c.Message != step.want || s.detailDelay != step.delay {
+			t.Errorf("step %d: message %q is stored, and the pass waits %s; want %q and %s", n, c.Message, s.detailDelay, step.want, step.delay)
 		}
 	}
 }

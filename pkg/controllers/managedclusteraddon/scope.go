@@ -53,8 +53,8 @@ type scope struct {
 	payloads []*workv1.ManifestWork
 	// handover holds the record of the replaced add-on; nil when no record exists, or when the record is of another ManagedCluster.
 	handover *appsv1.ControllerRevision
-	// messageDelay is the time until the add-on may report messages that this pass did not write; 0 without such messages.
-	messageDelay time.Duration
+	// detailDelay is the time until the add-on may report details of conditions that this pass did not write; 0 without such details.
+	detailDelay time.Duration
 }
 
 // gatherScope reads the objects of a pass. gatherScope returns nil for an add-on of another project.

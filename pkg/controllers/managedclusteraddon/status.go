@@ -37,6 +37,10 @@ func (r *Reconciler) reportDelivery(ctx context.Context, s *scope, in addon.Deli
 	}
 	conditions := []metav1.Condition{{
 		Type: api.TargetClusterResolved, Status: metav1.ConditionTrue, Reason: api.ReasonTargetResolved, Message: "the cluster was seen",
+	}, {
+		// The add-on has no agent that registers. addon-framework delivers nothing without this condition, and would write the same text.
+		Type: addonv1beta1.ManagedClusterAddOnRegistrationApplied, Status: metav1.ConditionTrue,
+		Reason: addonv1beta1.RegistrationAppliedNilRegistration, Message: "Registration of the addon agent is configured",
 	}}
 	if !target.Resolved() {
 		conditions[0].Status, conditions[0].Reason, conditions[0].Message = metav1.ConditionFalse, target.Reason, target.Message
@@ -270,41 +274,39 @@ func (r *Reconciler) reportPause(ctx context.Context, s *scope, by string) error
 // limit.
 const messageLimit = 4096
 
-// After messageBurst writes, an add-on gets a write that changes only messages of conditions once in messageInterval: during an
-// installation, the message of Available follows every workload that begins to run.
-const (
-	messageInterval = 5 * time.Second
-	messageBurst    = 1
-)
+// detailInterval is the time after a write of conditions before the next write that changes only details: during an installation, the message
+// of ManifestApplied names one step after another, and the message of Available follows every workload that begins to run.
+const detailInterval = 5 * time.Second
 
-// changesOnlyMessages reports whether the conditions differ from the conditions of the add-on, and only by messages.
-func changesOnlyMessages(a *addonv1beta1.ManagedClusterAddOn, conditions []metav1.Condition) bool {
+// changesOnlyDetails reports whether the conditions differ from the conditions of the add-on only by messages, and by the reasons of conditions that
+// stay Unknown.
+func changesOnlyDetails(a *addonv1beta1.ManagedClusterAddOn, conditions []metav1.Condition) bool {
 	differs := false
 	for i := range conditions {
 		last := apimeta.FindStatusCondition(a.Status.Conditions, conditions[i].Type)
-		if last == nil || last.Status != conditions[i].Status || last.Reason != conditions[i].Reason {
+		if last == nil || last.Status != conditions[i].Status || last.Reason != conditions[i].Reason && last.Status != metav1.ConditionUnknown {
 			return false
 		}
-		differs = differs || last.Message != conditions[i].Message
+		differs = differs || last.Reason != conditions[i].Reason || last.Message != conditions[i].Message
 	}
 	return differs && a.Status.HealthCheck.Mode == addonv1beta1.HealthCheckModeCustomized
 }
 
-// setConditions writes conditions of the add-on. Messages alone wait for messageInterval, which the pass then records in the scope.
+// setConditions writes conditions of the add-on. Details alone wait for detailInterval, which the pass then records in the scope.
 func (r *Reconciler) setConditions(ctx context.Context, s *scope, conditions []metav1.Condition) error {
 	for i := range conditions {
 		conditions[i].Message = message.OneLine(conditions[i].Message, messageLimit) // the message may repeat a text from the cluster
 	}
-	if changesOnlyMessages(s.addon, conditions) {
-		name := types.NamespacedName{Namespace: s.addon.Namespace, Name: s.addon.Name}
-		if wait := r.messages.Take(name, r.Clock.Now(), messageInterval, messageBurst); wait > 0 {
-			s.messageDelay = wait
+	if changesOnlyDetails(s.addon, conditions) {
+		if wait := r.takeDetails(s); wait > 0 {
+			s.detailDelay = wait
 			return nil
 		}
 	}
 	written, err := hub.Patch(ctx, r.AddOnClient.AddonV1beta1().ManagedClusterAddOns(s.addon.Namespace), s.addon,
 		func(a *addonv1beta1.ManagedClusterAddOn) {
 			a.Status.HealthCheck.Mode = addonv1beta1.HealthCheckModeCustomized // else the work agent looks for a Lease of the add-on
+			a.Status.SupportedConfigs = supportedConfigs(s.component)
 			for _, c := range conditions {
 				apimeta.SetStatusCondition(&a.Status.Conditions, c)
 			}
@@ -312,6 +314,23 @@ func (r *Reconciler) setConditions(ctx context.Context, s *scope, conditions []m
 	if err != nil {
 		return err
 	}
+	if written != s.addon {
+		r.takeDetails(s)
+	}
 	s.addon = written // a later write of the pass would otherwise fail with a Conflict
 	return nil
+}
+
+// takeDetails returns 0 when details of conditions may be written now, and otherwise the time until the write.
+func (r *Reconciler) takeDetails(s *scope) time.Duration {
+	return r.details.Take(types.NamespacedName{Namespace: s.addon.Namespace, Name: s.addon.Name}, r.Clock.Now(), detailInterval, 1)
+}
+
+// supportedConfigs returns the resources that configure an add-on, as OCM reads them in the status of the add-on.
+func supportedConfigs(c api.Component) []addonv1beta1.ConfigGroupResource {
+	var out []addonv1beta1.ConfigGroupResource
+	for _, resource := range addon.SupportedConfigs(c) {
+		out = append(out, addonv1beta1.ConfigGroupResource{Group: resource.Group, Resource: resource.Resource})
+	}
+	return out
 }

@@ -119,10 +119,16 @@ func (f *fleet) newBare(ctx context.Context, set bareSet) (*bare, error) {
 
 func (b *bare) name() string { return "bench-" + b.set.name }
 
+// bareEdit tells how long an edit of all works took, and the CPU of the edit.
+type bareEdit struct {
+	took   time.Duration
+	shares cpuShares
+}
+
 // edit changes the line in all works.
-func (b *bare) edit(ctx context.Context) (time.Duration, error) {
+func (b *bare) edit(ctx context.Context) (out bareEdit, err error) {
 	if err := b.calm(ctx); err != nil {
-		return 0, err
+		return out, err
 	}
 	old := b.value
 	b.value = b.values.next()
@@ -134,11 +140,11 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 		"spec":     map[string]any{"workload": b.spec.Workload},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cannot encode a patch: %w", err)
+		return out, fmt.Errorf("cannot encode a patch: %w", err)
 	}
 	before, err := b.usage()
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	written := expect("works of the bare client with the edit", len(b.clusters))
 	defer b.agents.AddWatcher(func(w *workv1.ManifestWork) {
@@ -157,18 +163,18 @@ func (b *bare) edit(ctx context.Context) (time.Duration, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return out, err
 	}
-	took, err := written.wait(ctx)
-	if err != nil {
-		return took, err
+	if out.took, err = written.wait(ctx); err != nil {
+		return out, err
 	}
 	if err := b.calm(ctx); err != nil {
-		return took, err
+		return out, err
 	}
 	used, err := b.usedSince(before)
-	progress("bare client: %s are written after %.2f s; %s", b.set.what, took.Seconds(), used)
-	return took, err
+	out.shares = used.shares()
+	progress("bare client: %s are written after %.2f s; %s", b.set.what, out.took.Seconds(), used)
+	return out, err
 }
 
 // remove deletes the works.

@@ -31,6 +31,7 @@ type edit struct {
 	// completed when OCM reports the configuration of the last add-on as applied.
 	desired, written, completed time.Duration
 	cpu                         time.Duration // of the manager
+	shares                      cpuShares
 	// writes are the requests of the manager for each cluster.
 	writes string
 }
@@ -42,7 +43,7 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 		return nil, nil
 	}
 	var ours []edit
-	took := map[string][]time.Duration{}
+	bares := map[string][]bareEdit{}
 	for i, s := range f.comparisons() {
 		b, err := f.newBare(ctx, s)
 		if err != nil {
@@ -60,7 +61,7 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 			if err != nil {
 				return nil, err
 			}
-			took[s.name] = append(took[s.name], d)
+			bares[s.name] = append(bares[s.name], d)
 		}
 		if err := b.remove(ctx); err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	rss, err := harness.Memory(pid)
-	return f.editRows(ours, took, rss), err
+	return f.editRows(ours, bares, rss), err
 }
 
 // comparisons are the works of the bare client that the options select.
@@ -80,14 +81,8 @@ func (f *fleet) comparisons() []bareSet {
 	return slices.DeleteFunc(all[:], func(s bareSet) bool { return !slices.Contains(f.opts.compare, s.name) })
 }
 
-func (f *fleet) editRows(ours []edit, took map[string][]time.Duration, rss float64) []row {
-	of := func(value func(edit) time.Duration) time.Duration {
-		var all []time.Duration
-		for _, e := range ours {
-			all = append(all, value(e))
-		}
-		return median(all)
-	}
+func (f *fleet) editRows(ours []edit, bares map[string][]bareEdit, rss float64) []row {
+	of := func(value func(edit) time.Duration) time.Duration { return medianOf(ours, value) }
 	written := of(func(e edit) time.Duration { return e.written })
 	rows := []row{
 		{what: fmt.Sprintf("edit of one line of the KnativeServing of %d clusters: last work written", len(f.clusters)), value: seconds(written)},
@@ -95,10 +90,12 @@ func (f *fleet) editRows(ours []edit, took map[string][]time.Duration, rss float
 		{what: "... from then to the last work written", value: seconds(of(func(e edit) time.Duration { return e.written - e.desired }))},
 		{what: "... until OCM calls the last one completed", value: seconds(of(func(e edit) time.Duration { return e.completed }))},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(of(func(e edit) time.Duration { return e.cpu })))},
+		f.cpuRow(of(func(e edit) time.Duration { return e.shares.all }), of(func(e edit) time.Duration { return e.shares.ocm })),
 		{what: "... the manager's writes for each cluster", value: ours[len(ours)-1].writes},
 	}
 	for _, s := range f.comparisons() {
-		bare := median(took[s.name])
+		of := func(value func(bareEdit) time.Duration) time.Duration { return medianOf(bares[s.name], value) }
+		bare := of(func(e bareEdit) time.Duration { return e.took })
 		r := row{what: "bare client: " + s.what, value: seconds(bare)}
 		switch s.goal {
 		case atMost:
@@ -110,9 +107,27 @@ func (f *fleet) editRows(ours []edit, took map[string][]time.Duration, rss float
 		default:
 			r.goal = fmt.Sprintf("%.2f times ours", bare.Seconds()/written.Seconds())
 		}
-		rows = append(rows, r)
+		rows = append(rows, r,
+			f.cpuRow(of(func(e bareEdit) time.Duration { return e.shares.all }), of(func(e bareEdit) time.Duration { return e.shares.ocm })))
 	}
 	return append(rows, row{what: fmt.Sprintf("the manager's RSS with %d clusters, after the edits", len(f.clusters)), value: fmt.Sprintf("%.0f MB", rss)})
+}
+
+// cpuRow returns the row with the CPU of all programs, and with the share of OCM's controllers and webhooks. The API server's work for requests of OCM
+// is not in this share.
+func (f *fleet) cpuRow(all, ocm time.Duration) row {
+	return row{
+		what:  "... CPU of all programs for each cluster, of this OCM's controllers and webhooks",
+		value: milliseconds(f.ofEach(all)) + ", " + milliseconds(f.ofEach(ocm)),
+	}
+}
+
+func medianOf[E any](edits []E, value func(E) time.Duration) time.Duration {
+	all := make([]time.Duration, 0, len(edits))
+	for _, e := range edits {
+		all = append(all, value(e))
+	}
+	return median(all)
 }
 
 func median(all []time.Duration) time.Duration {
@@ -179,7 +194,7 @@ func (f *fleet) edit(ctx context.Context) (edit, error) {
 		return out, err
 	}
 	used, err := f.usedSince(before)
-	out.cpu, out.writes = used.cpu[harness.Manager], used.perCluster(ourAccount, len(f.clusters))
+	out.cpu, out.shares, out.writes = used.cpu[harness.Manager], used.shares(), used.perCluster(ourAccount, len(f.clusters))
 	progress("edit: OCM has told the last add-on after %.2f s, the last work is written after %.2f s, and completed after %.2f s; %s",
 		out.desired.Seconds(), out.written.Seconds(), out.completed.Seconds(), used)
 	return out, err

@@ -56,6 +56,28 @@ func TestPerCluster(t *testing.T) {
 	}
 }
 
+// TestEditRows holds that the table compares an edit with the bare client, and shows OCM's share of the CPU of both.
+func TestEditRows(t *testing.T) {
+	f := &fleet{opts: options{compare: []string{"same"}}, clusters: []string{"cluster001", "cluster002"}}
+	used := usage{cpu: map[string]time.Duration{"hub-apiserver": 3 * time.Second, "ocm-addon": 200 * time.Millisecond, "ocm-webhooks": 400 * time.Millisecond}}
+	bare := bareEdit{took: 10 * time.Second, shares: cpuShares{all: time.Second, ocm: 20 * time.Millisecond}}
+	for written, missed := range map[time.Duration]bool{13 * time.Second: false, 14 * time.Second: true} {
+		rows := f.editRows([]edit{{written: written, shares: used.shares()}}, map[string][]bareEdit{"same": {bare}}, 100)
+		var shares []string
+		for _, r := range rows {
+			if strings.Contains(r.what, "of this OCM's") {
+				shares = append(shares, r.value)
+			}
+			if strings.HasPrefix(r.what, "bare client") && r.missed != missed {
+				t.Errorf("after %s the goal is missed: %v, want %v", written, r.missed, missed)
+			}
+		}
+		if want := []string{"1800 ms, 300 ms", "500 ms, 10 ms"}; !slices.Equal(shares, want) {
+			t.Errorf("the shares are %q, want %q", shares, want)
+		}
+	}
+}
+
 func TestMixedRows(t *testing.T) {
 	m := &mixedFleet{fleet: &fleet{opts: options{clusters: 1, spokes: 1}, clusters: []string{"cluster001", "spoke001"}}}
 	edits := func(updated, cpu time.Duration) []mixedEdit {

@@ -72,6 +72,19 @@ func (f *fleet) usedSince(before usage) (usage, error) {
 	return now, err
 }
 
+// cpuShares are the CPU of all programs of the lab, with this program, and of OCM's controllers and webhooks among these.
+type cpuShares struct{ all, ocm time.Duration }
+
+func (u usage) shares() (out cpuShares) {
+	for name, cpu := range u.cpu {
+		out.all += cpu
+		if strings.HasPrefix(name, "ocm-") {
+			out.ocm += cpu
+		}
+	}
+	return out
+}
+
 // String names the components that have used the most, and the requests of ours and OCM's.
 func (u usage) String() string {
 	var components, writes []string

@@ -126,7 +126,7 @@ func filterPending(agents map[string]agent.AgentAddon) utils.ManagedClusterAddOn
 
 // namingAddOns are the ManagedClusterAddOns with spec.configs. The controller of addon-framework that writes the hash and the generation of a
 // configuration into add-ons gets only these add-ons: OCM's rollout gives the configuration to all others. There the controller would only write the
-// generation, which no program reads, once for each cluster and edit, and each of these writes may conflict with OCM, which then goes through all
+// generation, which OCM does not read, once for each cluster and edit, and each of these writes may conflict with OCM, which then goes through all
 // clusters again.
 type namingAddOns struct {
 	addoninformers.ManagedClusterAddOnInformer

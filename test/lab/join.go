@@ -36,7 +36,7 @@ const (
 	defaultAgentQPS = 50
 )
 
-// aggregateRole is what OCM's operator makes at run time: the role that collects what add-ons let the work agent do.
+// aggregateRole is the ClusterRole that OCM's operator creates at run time: the role aggregates the permissions that add-ons give to the work agent.
 const aggregateRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -208,9 +208,9 @@ func (l *Lab) awaitMembership(ctx context.Context, c *Cluster, agent *process.Pr
 	return err
 }
 
-// announce creates the ManagedCluster as the agent would, with the agent's bootstrap token. The agent creates it beside its
-// certificate and gives up as soon as it has that: while the hub is busy, a cluster would have a certificate and no
-// ManagedCluster, for ever.
+// announce creates the ManagedCluster with the bootstrap token of the agent, as the agent would. The agent requests a certificate and creates the
+// ManagedCluster at the same time, and ends both attempts when the agent has the certificate: on a busy hub, a cluster would have a certificate,
+// and would never have a ManagedCluster.
 func (l *Lab) announce(ctx context.Context, c *Cluster, token string) error {
 	clusters, err := managedClusters(&rest.Config{
 		Host: l.Hub.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.Hub.CA},

@@ -19,7 +19,7 @@ const benchmark = "benchmark"
 
 // usage is what has been used and written so far, or since some other usage.
 type usage struct {
-	cpu    map[string]time.Duration // by component of the lab; this program is one too
+	cpu    map[string]time.Duration // by the name of the program: a component of the lab, or benchmark
 	writes map[lab.Write]int
 }
 
@@ -72,9 +72,10 @@ func (f *fleet) usedSince(before usage) (usage, error) {
 	return now, err
 }
 
-// cpuShares are the CPU of all programs of the lab, with this program, and of OCM's controllers and webhooks among these.
+// cpuShares holds two sums of CPU time: of all components of the lab and the benchmark, and of OCM's controllers and webhooks alone.
 type cpuShares struct{ all, ocm time.Duration }
 
+// shares sums the CPU time. The names of OCM's components begin with "ocm-".
 func (u usage) shares() (out cpuShares) {
 	for name, cpu := range u.cpu {
 		out.all += cpu
@@ -102,7 +103,7 @@ func (u usage) String() string {
 	return fmt.Sprintf("CPU: %s; writes: %s", strings.Join(components, ", "), strings.Join(writes, ", "))
 }
 
-// Accounts whose writes are counted.
+// Prefixes of the ServiceAccounts of the manager and of OCM's controllers.
 const (
 	ourAccount = harness.Namespace + ":"
 	ocmAccount = "open-cluster-management-hub:"
@@ -125,8 +126,8 @@ func (u usage) perCluster(accounts string, clusters int) string {
 	return strings.Join(out, ", ")
 }
 
-// written counts what the accounts have written. The lease by which the replicas of a controller choose their leader is left
-// out: it does not depend on clusters.
+// written counts the writes of the accounts, apart from the Leases with which the replicas of a controller elect a leader: the number of clusters does
+// not change the writes of these Leases.
 func (u usage) written(accounts string) int {
 	sum := 0
 	for w, n := range u.writes {

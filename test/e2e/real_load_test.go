@@ -19,10 +19,13 @@ import (
 )
 
 const (
-	// loadInterval is the time between two requests of a load, requestTimeout the time that an answer may take. A load goes on for
-	// loadMargin before and after the tested step, and has at least fewestRequests.
-	loadInterval   = 50 * time.Millisecond
+	// requestTimeout is the time that an answer may take, loadTimeout the time under a load: a busy machine has taken 47 s to replace the
+	// pods that answer, and the activator holds requests until then.
 	requestTimeout = time.Minute
+	loadTimeout    = 3 * time.Minute
+	// loadInterval is the time between two requests of a load. A load goes on for loadMargin before and after the tested step, and has at
+	// least fewestRequests.
+	loadInterval   = 50 * time.Millisecond
 	loadMargin     = 5 * time.Second
 	fewestRequests = 150
 )
@@ -35,7 +38,7 @@ func (r *realStory) withLoad(t *testing.T, step func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := harness.StartLoad(t.Context(), request, harness.HelloText, loadInterval, requestTimeout)
+	load := harness.StartLoad(t.Context(), request, harness.HelloText, loadInterval, loadTimeout)
 	stop := func() {
 		report := load.Stop()
 		t.Log(report)

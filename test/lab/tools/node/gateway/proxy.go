@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -20,10 +19,7 @@ import (
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-const (
-	dialTimeout     = 5 * time.Second
-	idleConnections = 1000
-)
+const idleConnections = 1000
 
 // gateway forwards requests as the controller says.
 type gateway struct {
@@ -37,11 +33,11 @@ type gateway struct {
 func newGateway() *gateway {
 	var http2 http.Protocols
 	http2.SetUnencryptedHTTP2(true)
-	dial := (&net.Dialer{Timeout: dialTimeout}).DialContext
+	// A dial ends with its request: a gateway that waits for a processor would exceed a shorter time while its pods answer.
 	g := &gateway{
 		servers: map[uint32]*http.Server{},
-		plain:   &http.Transport{DialContext: dial, MaxIdleConnsPerHost: idleConnections, DisableCompression: true},
-		framed:  &http.Transport{DialContext: dial, Protocols: &http2, DisableCompression: true},
+		plain:   &http.Transport{MaxIdleConnsPerHost: idleConnections, DisableCompression: true},
+		framed:  &http.Transport{Protocols: &http2, DisableCompression: true},
 	}
 	g.current.Store(&configuration{})
 	return g

@@ -334,7 +334,7 @@ func (b builder) run(ctx context.Context, g group, what string, args []string) e
 func (b builder) goCommand(ctx context.Context, g group, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(b.src, g.dir())
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false", "PWD="+cmd.Dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false", "GOEXPERIMENT="+g.experiment, "PWD="+cmd.Dir)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -79,7 +79,7 @@ func parse() (options, error) {
 		"beside the managed clusters in part fleet, alone in part push")
 	flag.IntVar(&opts.watched, "watched", -1, "flag --watched-clusters of the manager in part push; a negative number keeps the manager's default")
 	flag.IntVar(&opts.rounds, "rounds", 3, "how often everything is edited; the medians count")
-	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted")
+	flag.DurationVar(&opts.rest, "rest", 10*time.Minute, "how long writes at rest are counted; half of the time in part push")
 	flag.Parse()
 	if opts.clusters < 1 || opts.spokes < 1 || opts.rounds < 1 {
 		return opts, errors.New("-clusters, -spokes and -rounds have to be above 0")

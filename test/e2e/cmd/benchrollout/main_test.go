@@ -161,7 +161,7 @@ func TestMeasureHubs(t *testing.T) {
 }
 
 func TestPushRows(t *testing.T) {
-	m := &mixedFleet{fleet: &fleet{opts: options{rest: time.Minute}, clusters: make([]string, 1000)}}
+	m := &mixedFleet{fleet: &fleet{opts: options{rest: 2 * time.Minute}, clusters: make([]string, 1000)}}
 	good := pushRest{took: 100 * time.Second, cpu: 10 * time.Second, rss: 500, peak: 900, requests: 10000}
 	for name, tc := range map[string]struct {
 		change func(*pushRest)

@@ -109,16 +109,37 @@ func (s *storyRecord) readSecrets(ctx context.Context) ([]invariants.Secret, err
 			out = append(out, secretValues(c.Name, &list.Items[i])...)
 		}
 	}
-	err := filepath.WalkDir(s.lab.Dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(entry.Name(), "kubeconfig") {
+	credentials, err := readKubeconfigs(s.lab.Dir)
+	return append(out, credentials...), err
+}
+
+// readKubeconfigs returns the credentials in the kubeconfigs below a directory. The walk leaves out the files of real nodes, which have no
+// kubeconfig and many images, and files that a program removes during the walk.
+func readKubeconfigs(root string) ([]invariants.Secret, error) {
+	var out []invariants.Secret
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
 			return err
+		case entry.IsDir() && entry.Name() == nodeDirectory:
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(entry.Name(), "kubeconfig"):
+			return nil
 		}
 		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		out = append(out, kubeconfigSecrets(entry.Name(), content)...)
 		return err
 	})
 	return out, err
 }
+
+// nodeDirectory is the name of the directory in which a real node keeps its files, below the directory of its cluster.
+const nodeDirectory = "node"
 
 func secretValues(cluster string, secret *corev1.Secret) []invariants.Secret {
 	var out []invariants.Secret

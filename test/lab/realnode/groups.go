@@ -37,13 +37,6 @@ func hierarchies() ([]string, error) {
 	return out, nil
 }
 
-// processorShares weigh the control group of a node against each process beside the group, by file: eight times the default. With the
-// default, all pods of a node together get the time of one process of the lab, and stop for many seconds on a busy machine.
-var processorShares = map[string]string{
-	"cpu.shares": "8192", // version 1
-	"cpu.weight": "800",  // version 2
-}
-
 // createGroups creates a control group in every hierarchy. The kubelet wants its root to exist.
 func createGroups(name string) error {
 	all, err := hierarchies()
@@ -58,9 +51,6 @@ func createGroups(name string) error {
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("cannot create a control group: %w", err)
 		}
-		if err := weighGroup(group); err != nil {
-			return err
-		}
 		if filepath.Base(h) != "cpuset" {
 			continue
 		}
@@ -72,20 +62,6 @@ func createGroups(name string) error {
 			if err != nil {
 				return fmt.Errorf("cannot give processors to a control group: %w", err)
 			}
-		}
-	}
-	return nil
-}
-
-// weighGroup gives a control group the processor shares of a node where its hierarchy has shares.
-func weighGroup(group string) error {
-	for file, shares := range processorShares {
-		path := filepath.Join(group, file)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := os.WriteFile(path, []byte(shares), 0o600); err != nil {
-			return fmt.Errorf("cannot weigh a control group: %w", err)
 		}
 	}
 	return nil

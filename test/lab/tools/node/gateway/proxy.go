@@ -33,7 +33,7 @@ type gateway struct {
 func newGateway() *gateway {
 	var http2 http.Protocols
 	http2.SetUnencryptedHTTP2(true)
-	// A dial ends with its request: a gateway that waits for a processor would exceed a shorter time while its pods answer.
+	// Dials have no limit of time: a gateway that gets no processor exceeds a limit although its pods answer. The end of a request ends the dial.
 	g := &gateway{
 		servers: map[uint32]*http.Server{},
 		plain:   &http.Transport{MaxIdleConnsPerHost: idleConnections, DisableCompression: true},

@@ -117,7 +117,7 @@ func checkGroups(set Set) error {
 	return nil
 }
 
-// sourceDir is the directory of this file: the modules to build lie below it.
+// sourceDir returns the directory of this file, which contains the modules of the programs.
 func sourceDir() (string, error) {
 	if dir := os.Getenv("KNATIVE_ADDON_LAB_TOOLS"); dir != "" {
 		return dir, nil
@@ -234,7 +234,7 @@ func (b builder) build(ctx context.Context, g group, out string) error {
 	return b.copyStream(ctx, g, filepath.Join(out, g.stream.name))
 }
 
-// modfile returns a go.mod for the group's build: its own, or one that takes edited copies of modules.
+// modfile returns the go.mod for the build of a group: the go.mod of the group, or a copy that refers to edited modules.
 func (b builder) modfile(ctx context.Context, g group, out string) (string, error) {
 	own := filepath.Join(b.src, g.dir(), "go.mod")
 	if len(g.edits) == 0 {

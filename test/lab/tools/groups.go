@@ -25,7 +25,7 @@ const (
 // server of a hub of 1,000 clusters spent half of its CPU in sweeps.
 const releasedCollector = "nogreenteagc"
 
-// program is one `go build`.
+// program is a program that one command `go build` makes.
 type program struct {
 	name    string
 	pkg     string
@@ -62,7 +62,7 @@ func loopbackOnly() []edit {
 }
 
 // podless makes the programs of cluster-proxy run outside of a pod: they listen on a loopback address, and find the files of a
-// container below their working directory. They have no option for either.
+// container below their working directory. The programs have no options for this.
 func podless() []edit {
 	const (
 		user, service, agent = "pkg/userserver/user_server.go", "pkg/serviceproxy/service_proxy.go", "cmd/addon-agent/main.go"

@@ -60,7 +60,7 @@ func (f *fleet) memory() (string, error) {
 	return strings.Join(out, ", "), nil
 }
 
-// usedSince is what was used since.
+// usedSince returns the usage between an earlier reading and now. The CPU of a program includes its ended child processes.
 func (f *fleet) usedSince(before usage) (usage, error) {
 	now, err := f.usage()
 	for name := range now.cpu {

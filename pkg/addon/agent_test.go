@@ -72,13 +72,21 @@ func foundation() *workv1.ManifestWork {
 	}
 }
 
-// gate speaks of the spec with the hash.
-func gate(hash string, closed bool) *workv1.ManifestWork {
-	w := manifestwork.Gate(&render.Bundle{Component: api.Serving}, testAddOn(), map[string]string{"knativeservings.operator.knative.dev/fleet/default": hash})
-	if !closed {
-		delete(w.Labels, addonv1beta1.AddonLabelKey)
-	}
+// openGate is open for the spec with the hash.
+func openGate(hash string) *workv1.ManifestWork {
+	w := closedGate()
+	manifestwork.OpenGate(w, map[string]string{"knativeservings.operator.knative.dev/fleet/default": hash})
 	return w
+}
+
+func closedGate() *workv1.ManifestWork {
+	return manifestwork.Gate(&render.Bundle{Component: api.Serving}, testAddOn())
+}
+
+// unlabelled is an open gate of an earlier manager.
+func unlabelled(gate *workv1.ManifestWork) *workv1.ManifestWork {
+	delete(gate.Labels, addonv1beta1.AddonLabelKey)
+	return gate
 }
 
 func leaving(w *workv1.ManifestWork) *workv1.ManifestWork {
@@ -118,7 +126,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 		gate    *workv1.ManifestWork
 		want    string // in the error; empty means no error
 	}{
-		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", true)},
+		"applied foundation": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: closedGate()},
 		"bad configuration": {
 			bundles: func() (*render.Bundle, error) { return nil, errBad }, works: of(func(*workv1.ManifestWork) {}), want: errBad.Error(),
 		},
@@ -133,7 +141,7 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			target: func() (resolve.Result, error) { return resolve.Result{}, errBad },
 		},
 		"cluster unreachable": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", true),
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: closedGate(),
 			target: func() (resolve.Result, error) {
 				return resolve.Result{Target: &resolve.Target{}, Reason: api.ReasonManagedClusterUnavailable}, nil
 			},
@@ -146,16 +154,16 @@ func TestManifestsNeverEmpty(t *testing.T) {
 			bundles: testBundle, works: of(func(w *workv1.ManifestWork) { delete(w.Annotations, api.DigestAnnotation) }), want: "before the probe reports whether",
 		},
 		"gate that is open for this configuration": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h1", false),
-		},
-		"gate that is closed since another configuration": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h0", true),
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: openGate("h1"),
 		},
 		"gate that is open for another configuration": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: gate("h0", false), want: "to have OCM's label",
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: openGate("h0"),
+		},
+		"open gate of an earlier manager": {
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: unlabelled(openGate("h0")), want: "to have OCM's label",
 		},
 		"gate on its way out": {
-			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: leaving(gate("h1", true)), want: "to be recreated",
+			bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), gate: leaving(closedGate()), want: "to be recreated",
 		},
 		"no gate": {bundles: testBundle, works: of(func(*workv1.ManifestWork) {}), want: "knative-serving-gate"},
 		"foundation not applied": {

@@ -151,7 +151,7 @@ func benchmarkManifests(b *testing.B, bundles *RenderedBundles, a *addonv1beta1.
 		Annotations: map[string]string{api.DigestAnnotation: bundle.FoundationDigest, api.VersionAnnotation: bundle.Version},
 	}}
 	w.Status.Conditions = foundation().Status.Conditions
-	for _, o := range []*workv1.ManifestWork{w, gate("h1", true)} {
+	for _, o := range []*workv1.ManifestWork{w, closedGate()} {
 		if err := works.Update(o); err != nil {
 			b.Fatal(err)
 		}

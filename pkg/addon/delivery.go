@@ -143,16 +143,18 @@ func awaitedFoundation(in DeliveryInput) string {
 }
 
 // awaitedGate describes the awaited change of the gate; empty when OCM cannot take the cluster for complete before the cluster runs
-// the payload: the gate is closed, or was opened for the same configuration.
+// the payload: the gate does not name the configurations of the next payload, or the cluster has these configurations already.
 func awaitedGate(in DeliveryInput) string {
-	name := manifestwork.GateName(in.Component)
+	name, wanted := manifestwork.GateName(in.Component), agentdeploy.ConfigsToMap(in.Configs)
 	switch {
 	case in.Gate == nil:
 		return fmt.Sprintf("%q to be created", name)
 	case in.Gate.DeletionTimestamp != nil:
 		return fmt.Sprintf("%q to be recreated", name)
-	case !manifestwork.IsClosed(in.Gate) && !maps.Equal(manifestwork.ConfigsOf(in.Gate), agentdeploy.ConfigsToMap(in.Configs)):
+	case in.Gate.Labels[addonv1beta1.AddonLabelKey] == "":
 		return fmt.Sprintf("%q to have OCM's label", name)
+	case maps.Equal(manifestwork.ConfigsOf(in.Gate), wanted) && manifestwork.HasOtherConfigs(in.Payloads, wanted, in.Bundle, in.Foundation):
+		return fmt.Sprintf("%q to be closed: the cluster gets a former configuration again", name)
 	}
 	return ""
 }

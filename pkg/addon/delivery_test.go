@@ -26,7 +26,7 @@ func deliverable(t *testing.T) DeliveryInput {
 	}
 	return DeliveryInput{
 		Component: api.Serving, Target: resolve.Result{Target: &resolve.Target{ManagedCluster: "cluster1"}}, Bundle: b,
-		Ownership: Ownership{Clear: true}, Foundation: foundation(), Gate: gate("h1", false), Configs: configuredBy("h1").Status.ConfigReferences,
+		Ownership: Ownership{Clear: true}, Foundation: foundation(), Gate: openGate("h1"), Configs: configuredBy("h1").Status.ConfigReferences,
 	}
 }
 
@@ -55,8 +55,8 @@ func TestDetermineDelivery(t *testing.T) {
 		"everything is there": {
 			reason: "The gate is open for the configuration.", change: func(*DeliveryInput) {}, want: DeliveryDecision{State: Deliverable},
 		},
-		"the gate is closed for another configuration": {
-			reason: "OCM waits for the cluster.", change: func(in *DeliveryInput) { in.Gate = gate("h0", true) },
+		"the gate is closed": {
+			reason: "OCM waits for the cluster.", change: func(in *DeliveryInput) { in.Gate = closedGate() },
 			want: DeliveryDecision{State: Deliverable},
 		},
 		"the bundle is being rendered, and the add-on is paused": {
@@ -143,8 +143,33 @@ func TestDetermineDelivery(t *testing.T) {
 			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be recreated"},
 		},
 		"the gate is open for another configuration": {
-			reason: "OCM would take the cluster for complete.", change: func(in *DeliveryInput) { in.Configs = configuredBy("h2").Status.ConfigReferences },
+			reason: "OCM waits for the cluster.", change: func(in *DeliveryInput) { in.Configs = configuredBy("h2").Status.ConfigReferences },
+			want: DeliveryDecision{State: Deliverable},
+		},
+		"the gate is open and has no label, as the gate of an earlier manager": {
+			reason: "OCM would take the cluster for complete.", change: func(in *DeliveryInput) { unlabelled(in.Gate) },
 			want: DeliveryDecision{AwaitingGate, "", gateWork + "to have OCM's label"},
+		},
+		"the gate is open for the configuration, and the payload has another": {
+			reason: "OCM would take the cluster for complete.",
+			change: func(in *DeliveryInput) {
+				in.Payloads = []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h2")}
+			},
+			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be closed: the cluster gets a former configuration again"},
+		},
+		"the gate is open for the configuration, and only one of two payloads has the configuration": {
+			reason: "OCM would take the cluster for complete.",
+			change: func(in *DeliveryInput) {
+				in.Payloads = []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h1"), payloadOf("addon-knative-serving-deploy-1", "h2")}
+			},
+			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be closed: the cluster gets a former configuration again"},
+		},
+		"the gate is closed, and the payload has another configuration": {
+			reason: "OCM waits for the cluster.",
+			change: func(in *DeliveryInput) {
+				in.Gate, in.Payloads = closedGate(), []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h2")}
+			},
+			want: DeliveryDecision{State: Deliverable},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

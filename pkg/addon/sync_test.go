@@ -55,7 +55,7 @@ func atRest(t *testing.T) *syncFixture {
 		}
 		p.Spec.Workload.Manifests = append(p.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
-	return &syncFixture{addOn: addOn, gate: gate("h1", false), payload: p, bundle: b}
+	return &syncFixture{addOn: addOn, gate: openGate("h1"), payload: p, bundle: b}
 }
 
 func (r *syncFixture) needsSync(t *testing.T) bool {
@@ -78,13 +78,13 @@ func TestNeedsSync(t *testing.T) {
 		change func(r *syncFixture)
 		want   bool
 	}{
-		"at rest":                {reason: "There is nothing to do.", change: func(*syncFixture) {}},
-		"label of a repair":      {reason: "It is ours.", change: func(r *syncFixture) { r.payload.Labels[api.RepairLabel] = "1" }},
-		"gate of another config": {reason: "It is closed first.", change: func(r *syncFixture) { r.gate = gate("h0", false) }},
-		"no gate":                {reason: "It is made first.", change: func(r *syncFixture) { r.gate = nil }},
-		"gate is going":          {reason: "The gate is recreated first.", change: func(r *syncFixture) { leaving(r.gate) }},
-		"payload is gone":        {reason: "The payload is recreated.", change: func(r *syncFixture) { r.payload = nil }, want: true},
-		"payload is going":       {reason: "The payload is recreated.", change: func(r *syncFixture) { leaving(r.payload) }, want: true},
+		"at rest":            {reason: "There is nothing to do.", change: func(*syncFixture) {}},
+		"label of a repair":  {reason: "It is ours.", change: func(r *syncFixture) { r.payload.Labels[api.RepairLabel] = "1" }},
+		"gate without label": {reason: "The gate is labelled first.", change: func(r *syncFixture) { unlabelled(r.gate) }},
+		"no gate":            {reason: "It is made first.", change: func(r *syncFixture) { r.gate = nil }},
+		"gate is going":      {reason: "The gate is recreated first.", change: func(r *syncFixture) { leaving(r.gate) }},
+		"payload is gone":    {reason: "The payload is recreated.", change: func(r *syncFixture) { r.payload = nil }, want: true},
+		"payload is going":   {reason: "The payload is recreated.", change: func(r *syncFixture) { leaving(r.payload) }, want: true},
 		"not applied": {
 			reason: "The add-on's controller says so.", change: func(r *syncFixture) { r.payload.Status.Conditions[0].Status = metav1.ConditionFalse },
 		},
@@ -112,7 +112,13 @@ func TestNeedsSync(t *testing.T) {
 			reason: "It is delivered.", want: true,
 			change: func(r *syncFixture) {
 				r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "h2"
-				r.gate = gate("h1", true)
+			},
+		},
+		"former configuration again": {
+			reason: "The gate is closed first.",
+			change: func(r *syncFixture) {
+				r.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = "h0"
+				r.gate, r.bundle.Digest = openGate("h0"), "d3"
 			},
 		},
 		"bad configuration": {

@@ -115,6 +115,9 @@ const (
 	VerifiesAnnotation = Prefix + "verifies"
 	// VerifiedRenderingAnnotation on a gate, or on an anchor, names the rendering that the cluster has and whose verification succeeded.
 	VerifiedRenderingAnnotation = Prefix + "verified-rendering"
+	// RunningConfigsAnnotation on a gate names the configurations that the cluster runs, with the hashes of OCM, in the form of OCM's
+	// annotation config-spec-hash. The record stays when workloads fail, and OCM's annotation does not.
+	RunningConfigsAnnotation = Prefix + "running-configs"
 )
 
 // Renderings: the same spec, rendered differently by another manager or from other release manifests.

@@ -185,7 +185,7 @@ func (c *composer) isGateOpen(addOn *addonv1beta1.ManagedClusterAddOn, key resou
 	if gate == nil || addOn.DeletionTimestamp != nil {
 		return true
 	}
-	return manifestwork.IsOpenFor(&workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}, key.component, key.name, specHash)
+	return manifestwork.RunsSpec(&workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}, key.component, key.name, specHash)
 }
 
 // describePendingChange describes the change of a resource that the manager has not made yet; empty without a change. isRefused reports

@@ -171,20 +171,18 @@ func foundation(cluster, running string) *metav1.PartialObjectMetadata {
 	}
 }
 
-// gate returns the metadata of the gate of Serving on a cluster. An open gate names a spec of a resource.
+// gate returns the metadata of the gate of Serving on a cluster, which records that the cluster runs a spec of a resource; an empty hash is a
+// closed gate.
 func gate(cluster string, config *unstructured.Unstructured, specHash string) *metav1.PartialObjectMetadata {
-	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster, Name: manifestwork.GateName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
+	work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster, Name: manifestwork.GateName(api.Serving),
+		Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
 	}}
-	if specHash == "" {
-		out.Labels[addonv1beta1.AddonLabelKey] = api.Serving.AddOnName()
-		return out
+	if specHash != "" {
+		name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
+		manifestwork.OpenGate(work, map[string]string{manifestwork.ConfigKey(api.Serving, name): specHash})
 	}
-	name := types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetName()}
-	out.Annotations = map[string]string{
-		workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(map[string]string{manifestwork.ConfigKey(api.Serving, name): specHash}),
-	}
-	return out
+	return &metav1.PartialObjectMetadata{ObjectMeta: work.ObjectMeta}
 }
 
 // knativeFleet returns KnativeFleet web of generation 1, whose status has the generation and the revision.

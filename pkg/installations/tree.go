@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"open-cluster-management.io/addon-framework/pkg/addonmanager/controllers/agentdeploy"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -90,7 +92,7 @@ func Tree(i *Installation, objects Objects, works []workv1.ManifestWork) Node {
 		node := describeAddOn(addOn)
 		for n := range works {
 			if ComponentOf(&works[n]) == i.Component {
-				node.Children = append(node.Children, describeWork(&works[n]))
+				node.Children = append(node.Children, describeWork(&works[n], addOn))
 			}
 		}
 		parent.Children = append(parent.Children, node)
@@ -202,10 +204,12 @@ func ComponentOf(work *workv1.ManifestWork) api.Component {
 	return api.Component(work.Labels[addonv1beta1.AddonLabelKey])
 }
 
-// describeWork returns a ManifestWork with its objects that are not applied or not available. The closed gate of a rollout is not available.
-func describeWork(work *workv1.ManifestWork) Node {
+// describeWork returns a ManifestWork of an add-on with the objects that are not applied or not available. OCM waits for a gate that names
+// other configurations than the add-on should have.
+func describeWork(work *workv1.ManifestWork, addOn *addonv1beta1.ManagedClusterAddOn) Node {
 	out := Node{Text: fmt.Sprintf("ManifestWork %s%s", work.Name, describeMarks(work))}
-	if work.Name == manifestwork.GateName(ComponentOf(work)) && manifestwork.IsClosed(work) {
+	isGate := work.Name == manifestwork.GateName(ComponentOf(work))
+	if isGate && !maps.Equal(manifestwork.ConfigsOf(work), agentdeploy.ConfigsToMap(addOn.Status.ConfigReferences)) {
 		out.Text += ": holds the rollout"
 		return out
 	}

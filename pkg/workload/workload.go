@@ -39,6 +39,9 @@ func (s State) IsStopped() bool {
 	return s.Generation > 0 && s.ObservedGeneration >= s.Generation && s.Desired == 0 && s.Total == 0 && s.Terminating == 0
 }
 
+// IsAvailable reports whether as many pods are available as Kubernetes demands of a Deployment with the default of maxUnavailable, 25 %.
+func (s State) IsAvailable() bool { return 4*s.Available >= 3*s.Desired }
+
 // RolledOut reports whether the workload runs the spec, with the reason if not, by the rules of kubectl rollout status.
 func (s State) RolledOut() (done bool, why string) {
 	switch {

@@ -205,8 +205,8 @@ func settled(t *testing.T, f *harness.Fleet, component api.Component, clusters .
 			}
 			for _, w := range works {
 				if w.Name == manifestwork.GateName(component) {
-					if manifestwork.IsClosed(&w) || !manifestwork.IsReported(&w) {
-						return fmt.Errorf("%s is closed: %t, and has generation %d and conditions %+v", w.Name, manifestwork.IsClosed(&w), w.Generation, w.Status.Conditions)
+					if manifestwork.ConfigsOf(&w) == nil || !isReported(&w, workv1.WorkAvailable) {
+						return fmt.Errorf("%s has generation %d, annotations %v and conditions %+v", w.Name, w.Generation, w.Annotations, w.Status.Conditions)
 					}
 					continue
 				}

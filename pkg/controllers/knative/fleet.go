@@ -187,7 +187,7 @@ func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec
 	if err != nil || addOn.DeletionTimestamp != nil {
 		return true // the next gate follows a missing gate
 	}
-	return manifestwork.IsOpenFor(gate, f.Component, config, spec.hash)
+	return manifestwork.RunsSpec(gate, f.Component, config, spec.hash)
 }
 
 // presentSpec is the spec of a resource, with the hash of the spec.

@@ -276,7 +276,6 @@ func defaultConfig(name string) []addonv1beta1.AddOnConfig {
 // TestReturnToCompletedSpec holds that a cluster which returns to the spec that OCM saw last is counted as progressing until the gate is open for
 // the spec, and that the gate does not count during a removal.
 func TestReturnToCompletedSpec(t *testing.T) {
-	const closed, open = true, false
 	hash, err := revision.Hash(serving("fleet", 100, refersToNothing))
 	if err != nil {
 		t.Fatal(err)
@@ -286,25 +285,23 @@ func TestReturnToCompletedSpec(t *testing.T) {
 	}
 	ready := []func(*addonv1beta1.ManagedClusterAddOn){on("c1"), uses("fleet"), says(available, conditionSet)}
 	for name, tc := range map[string]struct {
-		addOn    []func(*addonv1beta1.ManagedClusterAddOn)
-		isClosed bool
-		spec     string
-		want     string
+		addOn   []func(*addonv1beta1.ManagedClusterAddOn)
+		running string // hash of the spec; empty for a closed gate
+		want    string
 	}{
-		"the gate is closed":                {ready, closed, "", "Ready Unknown Delivering"},
-		"the gate is closed for the spec":   {ready, closed, hash, "Ready Unknown Delivering"},
-		"the gate is open for another spec": {ready, open, "other", "Ready Unknown Delivering"},
-		"the gate is open for the spec":     {ready, open, hash, "Ready True Ready"},
-		"the add-on is being deleted":       {append(slices.Clone(ready), leaving), closed, "", "Ready True Ready"},
+		"the gate is closed":                {ready, "", "Ready Unknown Delivering"},
+		"the gate is open for another spec": {ready, "other", "Ready Unknown Delivering"},
+		"the gate is open for the spec":     {ready, hash, "Ready True Ready"},
+		"the add-on is being deleted":       {append(slices.Clone(ready), leaving), "", "Ready True Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFleet(t, addOnOf("", tc.addOn...))
 			gate := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "c1", Name: manifestwork.GateName(api.Serving), Labels: map[string]string{api.FoundationLabel: string(api.Serving)},
-				Annotations: map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: fmt.Sprintf(`{"knativeservings.operator.knative.dev/%s/fleet":%q}`, team, tc.spec)},
+				Namespace: "c1", Name: manifestwork.GateName(api.Serving),
+				Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
 			}}
-			if tc.isClosed {
-				gate.Labels[addonv1beta1.AddonLabelKey] = api.Serving.AddOnName()
+			if tc.running != "" {
+				manifestwork.OpenGate(gate, map[string]string{manifestwork.ConfigKey(api.Serving, types.NamespacedName{Namespace: team, Name: "fleet"}): tc.running})
 			}
 			h.works = append(h.works, gate)
 			h.settle("fleet")

@@ -24,7 +24,7 @@ func TestVerificationOfManagedCluster(t *testing.T) {
 	for _, step := range []struct{ record, reason string }{
 		{"", api.ReasonVerifying}, {"another", api.ReasonVerifying}, {h.bundle.RenderingName(), api.ReasonVerificationSucceeded},
 	} {
-		gate := manifestwork.Gate(h.bundle, h.addOn(), nil)
+		gate := manifestwork.Gate(h.bundle, h.addOn())
 		metav1.SetMetaDataAnnotation(&gate.ObjectMeta, api.VerifiedRenderingAnnotation, step.record)
 		h.works = append(h.works[:2], gate)
 		h.settle("self")

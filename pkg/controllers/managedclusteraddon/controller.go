@@ -243,14 +243,11 @@ func (r *Reconciler) ensureInstallation(ctx context.Context, s *scope, bundle *r
 	return nil
 }
 
-// keepPausedWorks leaves the works as the works are, except for the configuration that a closed gate names. The finalizer is set in
-// a pause too: an add-on that has taken over works must not disappear and take the works along.
+// keepPausedWorks leaves the works as the works are. The finalizer is set in a pause too: an add-on that has taken over works must not
+// disappear and take the works along.
 func (r *Reconciler) keepPausedWorks(ctx context.Context, s *scope) error {
 	if s.hasNoInstallation() || s.isClusterDetaching() {
 		return nil
-	}
-	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
-		return err
 	}
 	return r.ensureFinalizer(ctx, s)
 }

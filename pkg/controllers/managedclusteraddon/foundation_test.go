@@ -19,7 +19,7 @@ import (
 // TestUnblocking holds that the foundation has the annotation exactly as long as the payload is blocked, and that an Event names
 // the refused object.
 func TestUnblocking(t *testing.T) {
-	h := delivered(t, 1).gated(t, "h1", false)
+	h := delivered(t, 1).gated(t, "h1")
 	refused := workv1.ManifestCondition{
 		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Namespace: "knative-serving", Name: "config-logging"},
 		Conditions: []metav1.Condition{

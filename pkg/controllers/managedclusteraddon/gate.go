@@ -8,8 +8,8 @@ import (
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
@@ -17,41 +17,53 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// reconcileGate closes the gate before the payload of another configuration is delivered, and opens the gate when the cluster runs
-// that configuration, and a requested verification has succeeded. An open gate stays open until OCM wants another configuration for the cluster, even if workloads fail.
+// reconcileGate opens the gate when the cluster runs the configurations that OCM wants, and a requested verification has succeeded. Until OCM
+// wants other configurations, the gate then follows the workloads: OCM's minSuccessTime starts over when the workloads were not available.
+// The gate is closed before a cluster with other payloads gets back the configurations that the gate names.
 func (r *Reconciler) reconcileGate(ctx context.Context, s *scope, bundle *render.Bundle) error {
-	wanted := s.wantedConfigs()
 	switch {
 	case s.gate == nil:
-		gate := manifestwork.Gate(bundle, s.addon, wanted)
+		gate := manifestwork.Gate(bundle, s.addon)
 		gate.Spec.Executor = r.Executor
 		return r.createWork(ctx, gate)
 	case s.gate.DeletionTimestamp != nil:
 		return nil // the next gate follows the deletion
 	case !s.ownsGate(), manifestwork.LacksExecutor(s.gate, r.Executor):
 		return r.takeOverGate(ctx, s, bundle)
-	case !manifestwork.IsClosed(s.gate) && !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted),
-		manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate, bundle):
-		return r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) { manifestwork.CloseGate(gate, bundle) })
-	case !manifestwork.IsClosed(s.gate) && !manifestwork.HasGateReference(s.gate, bundle):
-		return r.openGate(ctx, s.gate, bundle)
-	case !manifestwork.IsClosed(s.gate):
-		return nil
 	}
-	if written, err := r.ensureGateConfigs(ctx, s); written || err != nil {
-		return err
+	gate := s.gate.DeepCopy()
+	manifestwork.RestoreGate(gate, bundle)
+	wanted, running := s.wantedConfigs(), manifestwork.RunningConfigs(gate)
+	switch {
+	case running != nil && maps.Equal(running, wanted):
+		s.followPayloads(gate, bundle)
+	case maps.Equal(manifestwork.Delivered(s.payloads), wanted) && s.runsPayload(bundle) && s.isVerified(bundle) && r.isPresent(s.addon):
+		manifestwork.OpenGate(gate, wanted)
+	case !maps.Equal(manifestwork.ConfigsOf(gate), running):
+		manifestwork.HoldGate(gate)
 	}
-	if !maps.Equal(manifestwork.Delivered(s.payloads), wanted) || !maps.Equal(manifestwork.ConfigsOf(s.gate), wanted) || !s.runsPayload(bundle) || !s.isVerified(bundle) {
-		return nil
-	}
-	if a, err := r.AddOns.ManagedClusterAddOns(s.namespace).Get(s.addon.Name); err != nil || a.ResourceVersion != s.addon.ResourceVersion {
-		return client.IgnoreNotFound(err) // OCM may want another configuration, and an event follows
-	}
-	return r.openGate(ctx, s.gate, bundle)
+	return r.patchWork(ctx, s.gate, gate.DeepCopyInto)
 }
 
-func (r *Reconciler) openGate(ctx context.Context, gate *workv1.ManifestWork, bundle *render.Bundle) error {
-	return r.patchWork(ctx, gate, func(gate *workv1.ManifestWork) { manifestwork.OpenGate(gate, bundle) })
+// followPayloads updates a gate that records the configurations that OCM wants.
+func (s *scope) followPayloads(gate *workv1.ManifestWork, bundle *render.Bundle) {
+	running := manifestwork.RunningConfigs(gate)
+	available, isReported := manifestwork.AreAvailable(s.payloads)
+	switch {
+	case manifestwork.HasOtherConfigs(s.payloads, running, bundle, s.foundation):
+		manifestwork.CloseGate(gate)
+	case isReported && available:
+		manifestwork.OpenGate(gate, running)
+	case isReported, !maps.Equal(manifestwork.ConfigsOf(gate), running):
+		manifestwork.HoldGate(gate)
+	}
+}
+
+// isPresent reports whether the cache of add-ons has no later version of the add-on, in which OCM may want other configurations. An event
+// follows a later version.
+func (r *Reconciler) isPresent(addOn *addonv1beta1.ManagedClusterAddOn) bool {
+	a, err := r.AddOns.ManagedClusterAddOns(addOn.Namespace).Get(addOn.Name)
+	return err == nil && a.ResourceVersion == addOn.ResourceVersion
 }
 
 // runsPayload reports whether the cluster runs its payload, which may be another rendering than the bundle.
@@ -62,22 +74,6 @@ func (s *scope) runsPayload(bundle *render.Bundle) bool {
 	return manifestwork.Runs(bundle, s.foundation, s.payloads)
 }
 
-// ensureGateConfigs makes a closed gate name the delivered configuration, if OCM wants that configuration. OCM reports the first outdated
-// work, in no order: with different configurations OCM would alternately report that the payload is not ready and that the gate has
-// another configuration.
-func (r *Reconciler) ensureGateConfigs(ctx context.Context, s *scope) (written bool, err error) {
-	delivered := manifestwork.Delivered(s.payloads)
-	switch {
-	case s.gate == nil, s.gate.DeletionTimestamp != nil, !manifestwork.IsClosed(s.gate), !manifestwork.IsReported(s.gate):
-		return false, nil
-	case delivered == nil, !maps.Equal(delivered, s.wantedConfigs()), maps.Equal(manifestwork.ConfigsOf(s.gate), delivered):
-		return false, nil
-	}
-	return true, r.patchWork(ctx, s.gate, func(gate *workv1.ManifestWork) {
-		metav1.SetMetaDataAnnotation(&gate.ObjectMeta, workv1.ManifestConfigSpecHashAnnotationKey, manifestwork.ConfigsText(delivered))
-	})
-}
-
 func (s *scope) ownsGate() bool {
 	return len(s.gate.OwnerReferences) == 1 && s.gate.OwnerReferences[0].UID == s.addon.UID
 }
@@ -86,7 +82,7 @@ func (s *scope) ownsGate() bool {
 // or closed.
 func (r *Reconciler) takeOverGate(ctx context.Context, s *scope, bundle *render.Bundle) error {
 	changed := s.gate.DeepCopy()
-	changed.OwnerReferences = manifestwork.Gate(bundle, s.addon, nil).OwnerReferences
+	changed.OwnerReferences = manifestwork.Gate(bundle, s.addon).OwnerReferences
 	if manifestwork.LacksExecutor(changed, r.Executor) {
 		changed.Spec.Executor = r.Executor
 	}

@@ -99,33 +99,18 @@ func configs(hash string) map[string]string {
 	return map[string]string{"knativeservings." + api.Group + "/fleet/default": hash}
 }
 
-// gated adds a gate that speaks of the spec with the hash.
-func (h *fakeHub) gated(t *testing.T, hash string, closed bool) *fakeHub {
+// gated adds a gate that is open for the spec with the hash; an empty hash is a closed gate.
+func (h *fakeHub) gated(t *testing.T, hash string) *fakeHub {
 	t.Helper()
 	b, err := rolling()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := manifestwork.Gate(b, h.addOn, configs(hash))
-	if !closed {
-		manifestwork.OpenGate(gate, b)
+	gate := manifestwork.Gate(b, h.addOn)
+	if hash != "" {
+		manifestwork.OpenGate(gate, configs(hash))
 	}
-	return h.with(reportedGate(gate))
-}
-
-// reportedGate adds the agent's report on the ConfigMap of the gate.
-func reportedGate(gate *workv1.ManifestWork) *workv1.ManifestWork {
-	available := metav1.Condition{Type: workv1.ManifestAvailable, Status: metav1.ConditionTrue, ObservedGeneration: gate.Generation}
-	if manifestwork.IsClosed(gate) {
-		available.Status = metav1.ConditionFalse
-	}
-	gate.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: gate.Generation}, available}
-	referred := gate.Spec.ManifestConfigs[0].ResourceIdentifier
-	gate.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
-		ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Namespace: referred.Namespace, Name: referred.Name},
-		Conditions:   []metav1.Condition{available},
-	}}
-	return gate
+	return h.with(gate)
 }
 
 func (h *fakeHub) changed(change func(h *fakeHub)) *fakeHub {
@@ -137,6 +122,16 @@ func (h *fakeHub) changed(change func(h *fakeHub)) *fakeHub {
 func (h *fakeHub) wants(hash string) *fakeHub {
 	h.addOn.Status.ConfigReferences[0].DesiredConfig.SpecHash = hash
 	return h
+}
+
+// wantsFormer has OCM give the add-on spec h0, whose bundle has other manifests than the payload of h1.
+func (h *fakeHub) wantsFormer() *fakeHub {
+	h.bundles = func() (*render.Bundle, error) {
+		b, err := rolling()
+		b.Digest = "d0"
+		return b, err
+	}
+	return h.wants("h0")
 }
 
 // marked is what the agent says of the bundle's mark.
@@ -163,7 +158,7 @@ func reportedWorkload(available int64) workv1.ManifestCondition {
 	return m
 }
 
-// ofGate describes a patch of a gate: the value of the label, the configuration, and the ConfigMap.
+// ofGate describes a patch of a gate: the label, the configurations for OCM and for the record, and the ConfigMap.
 func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 	t.Helper()
 	p, ok := a.(clienttesting.PatchAction)
@@ -172,8 +167,8 @@ func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 	}
 	var patch struct {
 		Metadata struct {
-			Labels      map[string]*string
-			Annotations map[string]string
+			Labels      map[string]string
+			Annotations map[string]*string
 		}
 		Spec workv1.ManifestWorkSpec
 	}
@@ -181,20 +176,32 @@ func ofGate(t *testing.T, name string, a clienttesting.Action) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	label, labelled := patch.Metadata.Labels[addonv1beta1.AddonLabelKey]
-	switch {
-	case labelled && label == nil:
-		out.WriteString(" labels: null")
-	case labelled:
-		out.WriteString(" labels: " + *label)
+	if label := patch.Metadata.Labels[addonv1beta1.AddonLabelKey]; label != "" {
+		out.WriteString(" labels")
 	}
-	for _, hash := range manifestwork.ConfigsOf(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: patch.Metadata.Annotations}}) {
-		out.WriteString(" annotations: " + hash)
+	hash, opens := patch.Metadata.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]
+	record, records := patch.Metadata.Annotations[api.RunningConfigsAnnotation]
+	switch {
+	case opens && hash != nil:
+		out.WriteString(" opens: " + hashIn(*hash))
+	case records && record == nil, patch.Metadata.Annotations == nil && strings.Contains(string(p.GetPatch()), `"annotations":null`):
+		out.WriteString(" closes")
+	case opens:
+		out.WriteString(" holds")
 	}
 	for _, c := range patch.Spec.ManifestConfigs {
 		out.WriteString(" refers: " + c.ResourceIdentifier.Name)
 	}
 	return out.String()
+}
+
+// hashIn returns the hash of the spec in the text of an annotation.
+func hashIn(text string) string {
+	annotations := map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: text}
+	for _, hash := range manifestwork.ConfigsOf(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}) {
+		return hash
+	}
+	return ""
 }
 
 func TestGate(t *testing.T) {
@@ -203,125 +210,112 @@ func TestGate(t *testing.T) {
 		create = "create manifestworks/knative-serving-gate"
 		update = "update manifestworks/knative-serving-gate"
 		remove = "delete manifestworks/knative-serving-gate"
-		// What is patched.
-		closes = "patch manifestworks/knative-serving-gate labels: knative-serving refers: knative-serving-gate"
-		refers = "patch manifestworks/knative-serving-gate refers: "
-		opens  = "patch manifestworks/knative-serving-gate labels: null refers: kube-root-ca.crt"
-		speaks = "patch manifestworks/knative-serving-gate annotations: h1"
+		opens  = "patch manifestworks/knative-serving-gate opens: h1"
+		holds  = "patch manifestworks/knative-serving-gate holds"
+		closes = "patch manifestworks/knative-serving-gate closes"
 	)
+	// gate changes the gate of a hub.
+	gate := func(change func(gate *workv1.ManifestWork)) func(h *fakeHub) {
+		return func(h *fakeHub) { change(h.gate()) }
+	}
 	for name, tc := range map[string]struct {
 		reason string
 		hub    *fakeHub
 		want   []string
 	}{
-		"there is none": {
-			reason: "The payload waits for it.", hub: delivered(t, 1), want: []string{status, create},
+		"no gate": {
+			reason: "The payload waits for the gate.", hub: delivered(t, 1), want: []string{status, create},
 		},
-		"it runs": { // also when something else was wanted meanwhile, and not delivered
-			reason: "This is what OCM waits for.", hub: delivered(t, 1).gated(t, "h1", true), want: []string{status, opens},
+		"a closed gate, and the cluster runs the configuration": {
+			reason: "OCM waits for this.", hub: delivered(t, 1).gated(t, ""), want: []string{status, opens},
 		},
-		"it does not run yet": {
-			reason: "OCM would go on.", hub: delivered(t, 0).gated(t, "h1", true), want: []string{status},
+		"a closed gate, and the cluster does not run the configuration yet": {
+			reason: "OCM would continue.", hub: delivered(t, 0).gated(t, ""), want: []string{status},
 		},
-		"it ran once": {
-			reason: "A rollout is about a change.", hub: delivered(t, 0).gated(t, "h1", false), want: []string{status},
+		"an open gate, and the cluster runs the configuration": {
+			reason: "There is nothing to write at rest.", hub: delivered(t, 1).gated(t, "h1"), want: []string{status},
 		},
-		"something else is wanted": {
-			reason: "OCM would take it for complete as soon as it is applied.",
-			hub:    delivered(t, 1).gated(t, "h1", false).wants("h2"), want: []string{status, closes},
+		"another configuration is delivered and does not run yet": {
+			reason: "The gate names the former configuration, for which OCM waits.", hub: delivered(t, 0).gated(t, "h0"), want: []string{status},
 		},
-		"something else is wanted and not delivered yet": {
-			reason: "Gate and payload are both of the old one: OCM says one thing of both.",
-			hub:    delivered(t, 1).gated(t, "h1", true).wants("h2"), want: []string{status},
+		"another configuration is delivered and runs": {
+			reason: "One write completes a change.", hub: delivered(t, 1).gated(t, "h0"), want: []string{status, opens},
 		},
-		"something else was delivered": {
-			reason: "OCM would say one thing of the gate and another one of the payload, in turns.",
-			hub:    delivered(t, 0).gated(t, "h0", true), want: []string{status, speaks},
+		"another configuration is wanted and not delivered yet": {
+			reason: "Gate and payload name the former configuration.", hub: delivered(t, 1).gated(t, "h1").wants("h2"), want: []string{status},
 		},
-		"something else was delivered before the agent has reported on the gate": {
-			reason: "The agent may still report the ConfigMap of the open gate, and OCM would take the cluster for complete.",
-			hub: delivered(t, 1).gated(t, "h0", true).changed(func(h *fakeHub) {
-				h.works[2].Generation = 2
-			}),
-			want: []string{status},
+		"the workloads of a complete cluster are not available": {
+			reason: "OCM's minSuccessTime starts over.", hub: delivered(t, 0).gated(t, "h1"), want: []string{status, holds},
 		},
-		"the agent has reported on the open gate under the generation of the closed gate": {
-			reason: "The report is about another ConfigMap.",
-			hub: delivered(t, 1).gated(t, "h1", false).changed(func(h *fakeHub) {
-				b, _ := rolling()
-				manifestwork.CloseGate(h.works[2], b)
-			}),
-			want: []string{status},
+		"the workloads of a complete cluster are available again": {
+			reason: "The record tells what the cluster runs.",
+			hub:    delivered(t, 1).gated(t, "h1").changed(gate(manifestwork.HoldGate)), want: []string{status, opens},
 		},
-		"closed, and the configuration is not named yet": {
-			reason: "OCM compares the configuration.",
-			hub: delivered(t, 0).gated(t, "h1", true).changed(func(h *fakeHub) {
-				h.works[2].Annotations = nil
-			}),
-			want: []string{status, speaks},
+		"the agent has not reported on the payload since the last change": {
+			reason: "The report is about former objects.",
+			hub:    delivered(t, 0).gated(t, "h1").changed(func(h *fakeHub) { h.works[1].Generation = 2 }), want: []string{status},
 		},
-		"closed without the configuration, and it runs": {
-			reason: "An open gate names what it was opened for.",
-			hub: delivered(t, 1).gated(t, "h1", false).changed(func(h *fakeHub) {
-				b, _ := rolling()
-				manifestwork.CloseGate(h.works[2], b)
-				reportedGate(h.works[2])
-			}),
-			want: []string{status, speaks},
+		"the hub has no payload": {
+			reason: "The payload is delivered again.",
+			hub:    delivered(t, 1).gated(t, "h1").changed(func(h *fakeHub) { h.works = slices.Delete(h.works, 1, 2) }), want: []string{status},
 		},
-		"opened by an earlier manager": {
-			reason: "A gate at rest is Available.",
-			hub: delivered(t, 1).gated(t, "h1", true).changed(func(h *fakeHub) {
-				delete(h.works[2].Labels, addonv1beta1.AddonLabelKey)
-			}),
-			want: []string{status, refers + "kube-root-ca.crt"},
+		"a former configuration is wanted after the delivery of another": {
+			reason: "The cluster may have objects of the other configuration.", hub: delivered(t, 1).gated(t, "h0").wantsFormer(), want: []string{status, closes},
 		},
-		"the spec of a closed gate was changed": {
-			reason: "OCM would go by the payload alone.",
-			hub: delivered(t, 0).gated(t, "h1", false).changed(func(h *fakeHub) {
-				h.works[2].Labels[addonv1beta1.AddonLabelKey] = "knative-serving"
-			}),
-			want: []string{status, refers + "knative-serving-gate"},
+		"a former configuration with the same manifests is wanted": {
+			reason: "The cluster has every object.", hub: delivered(t, 1).gated(t, "h0").wants("h0"), want: []string{status},
 		},
-		"something else was delivered, and it runs": {
-			reason: "It speaks of it first.", hub: delivered(t, 1).gated(t, "h0", true), want: []string{status, speaks},
-		},
-		"it is wanted again after something else was delivered": {
-			reason: "It does not run any more.", hub: delivered(t, 1).gated(t, "h0", false), want: []string{status, closes},
-		},
-		"half of something else was delivered": {
-			reason: "There is nothing to speak of yet.",
-			hub: delivered(t, 1).gated(t, "h0", true).changed(func(h *fakeHub) {
+		"a former configuration is wanted after the delivery of a half of another": {
+			reason: "The cluster may have objects of the other configuration.",
+			hub: delivered(t, 1).gated(t, "h1").changed(func(h *fakeHub) {
 				other := h.works[1].DeepCopy()
 				other.Name, other.Annotations = "addon-knative-serving-deploy-1", map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(configs("h0"))}
 				h.works = append(h.works, other)
 			}),
+			want: []string{status, closes},
+		},
+		"the agent forges the wanted configuration": {
+			reason: "OCM would take the cluster for complete.",
+			hub: delivered(t, 0).gated(t, "h0").changed(gate(func(gate *workv1.ManifestWork) {
+				gate.Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = manifestwork.ConfigsText(configs("h1"))
+			})),
+			want: []string{status, holds},
+		},
+		"open gate of an earlier manager": {
+			reason: "OCM would go by the payload alone.",
+			hub: delivered(t, 1).gated(t, "h1").changed(gate(func(gate *workv1.ManifestWork) {
+				delete(gate.Labels, addonv1beta1.AddonLabelKey)
+			})),
+			want: []string{status, "patch manifestworks/knative-serving-gate labels"},
+		},
+		"closed gate of an earlier manager": {
+			reason: "OCM waits until the cluster runs the configuration.",
+			hub: delivered(t, 0).gated(t, "h1").changed(gate(func(gate *workv1.ManifestWork) {
+				gate.Spec.ManifestConfigs[0].ResourceIdentifier.Name = gate.Name
+			})),
+			want: []string{status, closes + " refers: kube-root-ca.crt"},
+		},
+		"a gate that is being deleted": {
+			reason: "The next gate follows the deletion.",
+			hub: delivered(t, 1).gated(t, "").changed(gate(func(gate *workv1.ManifestWork) {
+				gate.DeletionTimestamp = new(metav1.Unix(1, 0))
+			})),
 			want: []string{status},
 		},
-		"it is on its way out": {
-			reason: "The next one comes when it is gone.",
-			hub: delivered(t, 1).gated(t, "h1", true).changed(func(h *fakeHub) {
-				h.works[2].DeletionTimestamp = new(metav1.Unix(1, 0))
-			}),
-			want: []string{status},
-		},
-		"it was another add-on's": {
-			reason: "It was handed over with the other works.",
-			hub:    delivered(t, 1).gated(t, "h1", false).changed(func(h *fakeHub) { h.works[2].OwnerReferences = nil }),
+		"a gate of another add-on": {
+			reason: "The gate was handed over with the other works.",
+			hub:    delivered(t, 1).gated(t, "h1").changed(gate(func(gate *workv1.ManifestWork) { gate.OwnerReferences = nil })),
 			want:   []string{status, update},
 		},
 		"beside a probe": {
 			reason: "Nothing is installed.",
 			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).changed(func(h *fakeHub) {
-				h.works = append(h.works, delivered(t, 1).gated(t, "h1", true).works[2])
+				h.works = append(h.works, delivered(t, 1).gated(t, "h1").works[2])
 			}),
 			want: []string{status, remove},
 		},
 		"paused": {
-			reason: "Nothing comes to the cluster.", hub: delivered(t, 1).gated(t, "h1", false).wants("h2").isPaused(), want: []string{status},
-		},
-		"paused when something was delivered": {
-			reason: "The gate is the hub's.", hub: delivered(t, 1).gated(t, "h0", true).isPaused(), want: []string{status, speaks},
+			reason: "A pause keeps everything.", hub: delivered(t, 1).gated(t, "h0").isPaused(), want: []string{status},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +336,7 @@ func TestGateGoesWithTheInstallation(t *testing.T) {
 		addOn      = "patch managedclusteraddons/knative-serving"
 	)
 	gate := func() *workv1.ManifestWork {
-		return manifestwork.Gate(&render.Bundle{Component: api.Serving}, newHub().addOn, configs("h1"))
+		return manifestwork.Gate(&render.Bundle{Component: api.Serving}, newHub().addOn)
 	}
 	going := gate()
 	going.DeletionTimestamp = new(metav1.Unix(1, 0))

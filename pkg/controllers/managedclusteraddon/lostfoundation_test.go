@@ -158,7 +158,7 @@ func TestLostFoundation(t *testing.T) { //nolint:gocognit // the table and its c
 		if err != nil {
 			t.Fatal(err)
 		}
-		h = h.with(manifestwork.Gate(b, h.addOn, nil))
+		h = h.with(manifestwork.Gate(b, h.addOn))
 		if err := h.reconcile(t); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ import (
 // ownedDelivery is a cluster that runs its payload, with the metadata of addon-framework and an open gate.
 func ownedDelivery(t *testing.T) *fakeHub {
 	t.Helper()
-	h := delivered(t, 1).gated(t, "h1", false)
+	h := delivered(t, 1).gated(t, "h1")
 	payloadOf(h).OwnerReferences = addon.PayloadOwners(h.addOn)
 	return h
 }
@@ -91,7 +91,7 @@ func TestRestorePayloads(t *testing.T) {
 			},
 		},
 		"other manifests": {
-			reason: "addon-framework writes manifests and metadata.", since: due, want: []string{patchStatus},
+			reason: "addon-framework writes manifests and metadata behind a closed gate.", since: due, want: []string{patchStatus, patchGate + " closes"},
 			change: func(h *fakeHub) {
 				forgeConfigs(h)
 				payloadOf(h).Spec.Workload.Manifests = nil

@@ -57,13 +57,13 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 	return reconcile.Result{}, r.writePayload(ctx, s, bundle, configs)
 }
 
-// redeliveredConfigs returns the delivered configurations, which the gate names, unless the payload is of other configurations or is being
+// redeliveredConfigs returns the running configurations, which the gate names, unless the payload is of other configurations or is being
 // deleted; otherwise nil. A cluster that never ran a payload has nothing to keep.
 func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
 	if fault.Reason == api.FaultConfigPending || s.gate == nil || s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil
 	}
-	configs := manifestwork.ConfigsOf(s.gate)
+	configs := manifestwork.RunningConfigs(s.gate)
 	if len(s.payloads) == 0 {
 		return configs
 	}

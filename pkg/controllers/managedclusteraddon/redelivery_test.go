@@ -43,7 +43,7 @@ func faulty(reason render.Reason) bundlesFunc {
 // refusedEdit is a cluster that ran spec h1 when an edit to spec h2 was refused. The hub has lost the payload.
 func refusedEdit(t *testing.T) *fakeHub {
 	t.Helper()
-	h := delivered(t, 1).gated(t, "h1", false).wants("h2")
+	h := delivered(t, 1).gated(t, "h1").wants("h2")
 	h.bundlesOf = bundlesByHash{"h1": rolling, "h2": faulty(api.ReasonUnknownVersion)}
 	h.works = slices.DeleteFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == payload().Name })
 	return h
@@ -132,12 +132,12 @@ func TestRedelivery(t *testing.T) {
 		"the gate names a configuration of another team": {
 			reason: "The agent of the cluster may write the gate.", want: []string{patchStatus},
 			change: func(h *fakeHub) {
-				h.works[1].Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = `{"knativeservings.operator.knative.dev/team-b/private":"h1"}`
+				h.works[1].Annotations[api.RunningConfigsAnnotation] = `{"knativeservings.operator.knative.dev/team-b/private":"h1"}`
 			},
 		},
 		"the gate names no name": {
 			reason: "The agent of the cluster may write the gate.", want: []string{patchStatus},
-			change: func(h *fakeHub) { h.works[1].Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = `{"x":"h1"}` },
+			change: func(h *fakeHub) { h.works[1].Annotations[api.RunningConfigsAnnotation] = `{"x":"h1"}` },
 		},
 		"the cluster never ran a payload": {
 			reason: "No installation is there to keep.", want: []string{patchStatus},
@@ -350,7 +350,7 @@ func TestDividedPayload(t *testing.T) {
 		return h
 	}
 	accepted := func() *fakeHub {
-		h := delivered(t, 1).gated(t, "h1", false)
+		h := delivered(t, 1).gated(t, "h1")
 		h.bundles = large
 		h.works = slices.DeleteFunc(h.works, func(w *workv1.ManifestWork) bool { return w.Name == payload().Name })
 		return h

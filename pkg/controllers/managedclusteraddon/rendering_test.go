@@ -20,9 +20,10 @@ import (
 )
 
 // renderedAnew returns a cluster that has a bundle, and whose configuration this manager renders differently, with the CRDs.
-func renderedAnew(t *testing.T, closed bool) *fakeHub {
+// gate is the hash of the spec that the gate is open for; empty for a closed gate.
+func renderedAnew(t *testing.T, gate string) *fakeHub {
 	t.Helper()
-	h := delivered(t, 1).gated(t, "h1", closed)
+	h := delivered(t, 1).gated(t, gate)
 	h.bundles = func() (*render.Bundle, error) {
 		b, err := rolling()
 		b.Digest, b.FoundationDigest = "d2", "f2"
@@ -37,7 +38,7 @@ func (h *fakeHub) foundation() *workv1.ManifestWork {
 
 // TestRenderingWaits holds that a new rendering changes no work before the turn of the cluster.
 func TestRenderingWaits(t *testing.T) {
-	h := renderedAnew(t, false)
+	h := renderedAnew(t, "h1")
 	if err := h.reconcile(t); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestRenderingWaits(t *testing.T) {
 
 // TestGateOpensDuringTheWait holds that OCM completes the configuration that the cluster runs.
 func TestGateOpensDuringTheWait(t *testing.T) {
-	h := renderedAnew(t, true)
+	h := renderedAnew(t, "")
 	if err := h.reconcile(t); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestGateOpensDuringTheWait(t *testing.T) {
 
 // TestRenderingIsDelivered holds that the turn delivers the foundation, and what the condition says until the cluster runs the rendering.
 func TestRenderingIsDelivered(t *testing.T) {
-	h := renderedAnew(t, false)
+	h := renderedAnew(t, "h1")
 	h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
 	apimeta.SetStatusCondition(&h.addOn.Status.Conditions, metav1.Condition{
 		Type: api.RenderingCurrent, Status: metav1.ConditionFalse, Reason: api.ReasonRenderingWaits, Message: "waits",
@@ -81,7 +82,7 @@ func TestRenderingIsDelivered(t *testing.T) {
 		t.Errorf("condition RenderingCurrent is %+v before the cluster runs the rendering", c)
 	}
 
-	done := delivered(t, 1).gated(t, "h1", false)
+	done := delivered(t, 1).gated(t, "h1")
 	done.addOn.Status.Conditions = append(done.addOn.Status.Conditions, metav1.Condition{Type: api.RenderingCurrent, Status: metav1.ConditionUnknown})
 	if err := done.reconcile(t); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestTurnBeforeReport(t *testing.T) {
 		"the cluster ran the rendering": {{Type: api.RenderingCurrent, Status: metav1.ConditionTrue, Reason: api.ReasonRenderingRuns, Message: rollout.RunningMessage("d1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := renderedAnew(t, false)
+			h := renderedAnew(t, "h1")
 			h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
 			h.addOn.Status.Conditions = append(h.addOn.Status.Conditions, conditions...)
 			if err := h.reconcile(t); err != nil {
@@ -120,9 +121,9 @@ func TestFormerTurnEnds(t *testing.T) {
 		turn  string
 		write bool
 	}{
-		"the turn for the rendering":              {hub: delivered(t, 1).gated(t, "h1", false), turn: "d1"},
-		"the cluster got the rendering otherwise": {hub: delivered(t, 1).gated(t, "h1", false), turn: "d0", write: true},
-		"the cluster waits":                       {hub: renderedAnew(t, false), turn: "d0"},
+		"the turn for the rendering":              {hub: delivered(t, 1).gated(t, "h1"), turn: "d1"},
+		"the cluster got the rendering otherwise": {hub: delivered(t, 1).gated(t, "h1"), turn: "d0", write: true},
+		"the cluster waits":                       {hub: renderedAnew(t, "h1"), turn: "d0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := tc.hub
@@ -145,7 +146,7 @@ func TestFormerTurnEnds(t *testing.T) {
 // TestNewInputs holds that other values of a cluster, such as another install namespace, are delivered at once: the foundation of these values
 // makes the payload of the former values no other rendering, which would wait for the turn of the cluster.
 func TestNewInputs(t *testing.T) {
-	h := renderedAnew(t, false)
+	h := renderedAnew(t, "h1")
 	bundles := h.bundles
 	h.bundles = func() (*render.Bundle, error) {
 		b, err := bundles()

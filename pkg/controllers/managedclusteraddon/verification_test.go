@@ -25,7 +25,7 @@ const (
 	updateVerification = "update manifestworks/knative-serving-verification"
 	deleteVerification = "delete manifestworks/knative-serving-verification"
 	patchGate          = "patch manifestworks/knative-serving-gate"
-	openGate           = patchGate + " labels: null refers: kube-root-ca.crt"
+	openGate           = patchGate + " opens: h1"
 )
 
 // verifying returns a hub whose configuration requests a verification.
@@ -98,82 +98,83 @@ func ready() serviceReport {
 
 // TestVerification holds which requests a verification makes, in the order of the verification.
 func TestVerification(t *testing.T) {
-	runs := func(closed bool) *fakeHub { return delivered(t, 1).gated(t, "h1", closed) }
+	const closed, open = "", "h1" // the spec that the gate is open for
+	runs := func(gate string) *fakeHub { return delivered(t, 1).gated(t, gate) }
 	notReady := serviceReport{verifies: "d1", ready: "False", generation: 2, observed: 2}
 	for name, tc := range map[string]struct {
 		hub  *fakeHub
 		want []string
 	}{
-		"the payload does not run yet":                {hub: delivered(t, 0).gated(t, "h1", true).verifying(false)},
-		"the payload runs":                            {hub: runs(true).verifying(false), want: []string{createVerification}},
-		"the payload runs behind an open gate":        {hub: runs(false).verifying(false), want: []string{createVerification}},
-		"the agent has not reported on the Service":   {hub: runs(true).verifying(false).withService(t, "d1", serviceReport{})},
-		"the Service is not Ready":                    {hub: runs(true).verifying(false).withService(t, "d1", notReady)},
-		"the Service was Ready for another rendering": {hub: runs(true).verifying(false).withService(t, "d1", serviceReport{"d0", "True", 2, 2})},
+		"the payload does not run yet":                {hub: delivered(t, 0).gated(t, "").verifying(false)},
+		"the payload runs":                            {hub: runs(closed).verifying(false), want: []string{createVerification}},
+		"the payload runs behind an open gate":        {hub: runs(open).verifying(false), want: []string{createVerification}},
+		"the agent has not reported on the Service":   {hub: runs(closed).verifying(false).withService(t, "d1", serviceReport{})},
+		"the Service is not Ready":                    {hub: runs(closed).verifying(false).withService(t, "d1", notReady)},
+		"the Service was Ready for another rendering": {hub: runs(closed).verifying(false).withService(t, "d1", serviceReport{"d0", "True", 2, 2})},
 		"the Service was Ready at an earlier generation": {
-			hub: runs(true).verifying(false).withService(t, "d1", serviceReport{"d1", "True", 2, 1}),
+			hub: runs(closed).verifying(false).withService(t, "d1", serviceReport{"d1", "True", 2, 1}),
 		},
 		"the Service is Ready": {
-			hub: runs(true).verifying(false).withService(t, "d1", ready()), want: []string{patchGate},
+			hub: runs(closed).verifying(false).withService(t, "d1", ready()), want: []string{patchGate},
 		},
 		"the record opens the gate, and the Service goes": {
-			hub: runs(true).verifying(false).withService(t, "d1", ready()).verified("d1"), want: []string{deleteVerification, openGate},
+			hub: runs(closed).verifying(false).withService(t, "d1", ready()).verified("d1"), want: []string{deleteVerification, openGate},
 		},
 		"the record opens the gate, and a kept Service stays": {
-			hub: runs(true).verifying(true).withService(t, "d1", ready()).verified("d1"), want: []string{openGate},
+			hub: runs(closed).verifying(true).withService(t, "d1", ready()).verified("d1"), want: []string{openGate},
 		},
-		"nothing happens at rest":                     {hub: runs(false).verifying(false).verified("d1")},
-		"nothing happens at rest with a kept Service": {hub: runs(false).verifying(true).withService(t, "d1", ready()).verified("d1")},
+		"nothing happens at rest":                     {hub: runs(open).verifying(false).verified("d1")},
+		"nothing happens at rest with a kept Service": {hub: runs(open).verifying(true).withService(t, "d1", ready()).verified("d1")},
 		"a kept Service that a user deleted stays away until the next verification": {
-			hub: runs(false).verifying(true).verified("d1"),
+			hub: runs(open).verifying(true).verified("d1"),
 		},
 		"a record of another rendering does not count": {
-			hub: runs(false).verifying(false).verified("d0"), want: []string{patchGate},
+			hub: runs(open).verifying(false).verified("d0"), want: []string{patchGate},
 		},
 		"the Service of another rendering is changed": {
-			hub: runs(true).verifying(true).withService(t, "d0", serviceReport{"d0", "True", 2, 2}), want: []string{updateVerification},
+			hub: runs(closed).verifying(true).withService(t, "d0", serviceReport{"d0", "True", 2, 2}), want: []string{updateVerification},
 		},
 		"the Service of a former add-on is taken over": {
-			hub: runs(true).verifying(false).withService(t, "d1", ready()).changed(func(h *fakeHub) {
+			hub: runs(closed).verifying(false).withService(t, "d1", ready()).changed(func(h *fakeHub) {
 				h.works[len(h.works)-1].OwnerReferences = nil
 			}),
 			want: []string{updateVerification},
 		},
 		"the next Service follows the deletion of the last one": {
-			hub: runs(true).verifying(false).withService(t, "d1", ready()).changed(func(h *fakeHub) {
+			hub: runs(closed).verifying(false).withService(t, "d1", ready()).changed(func(h *fakeHub) {
 				h.works[len(h.works)-1].DeletionTimestamp = new(metav1.Unix(1, 0))
 			}),
 		},
 		"a Service of another rendering that is being deleted": {
-			hub: runs(true).verifying(false).withService(t, "d0", ready()).changed(func(h *fakeHub) {
+			hub: runs(closed).verifying(false).withService(t, "d0", ready()).changed(func(h *fakeHub) {
 				h.works[len(h.works)-1].DeletionTimestamp = new(metav1.Unix(1, 0))
 			}),
 		},
 		"a Service goes when the request goes": {
-			hub: runs(true).withService(t, "d1", serviceReport{}), want: []string{deleteVerification, openGate},
+			hub: runs(closed).withService(t, "d1", serviceReport{}), want: []string{deleteVerification, openGate},
 		},
 		"no verification stays beside a probe": {
 			hub: newHub().with(probeWork(t, "h2", map[string]string{"AppliedBy": "abc"})).withService(t, "d1", ready()), want: []string{deleteVerification},
 		},
-		"a pause keeps everything": {hub: runs(true).verifying(false).withService(t, "d1", ready()).isPaused()},
-		"another configuration closes the gate without the record": {
-			hub:  runs(false).verifying(false).verified("d1").wants("h2"),
-			want: []string{patchGate + " labels: knative-serving refers: knative-serving-gate"},
+		"a pause keeps everything": {hub: runs(closed).verifying(false).withService(t, "d1", ready()).isPaused()},
+		"a return to a former configuration closes the gate without the record": {
+			hub:  delivered(t, 1).gated(t, "h0").wantsFormer().verifying(false).verified("d0"),
+			want: []string{patchGate + " closes"},
 		},
 		"a cluster that is to have another configuration does not verify the rendering that leaves": {
-			hub: renderedAnew(t, true).verifying(false).wants("h2"), want: []string{updateFoundation},
+			hub: renderedAnew(t, closed).verifying(false).wants("h2"), want: []string{updateFoundation},
 		},
 		"a cluster that had its turn does not verify the rendering that leaves": {
-			hub: renderedAnew(t, true).verifying(false).changed(func(h *fakeHub) {
+			hub: renderedAnew(t, closed).verifying(false).changed(func(h *fakeHub) {
 				h.foundation().Annotations[api.RenderingTurnAnnotation] = "d2"
 			}),
 			want: []string{updateFoundation},
 		},
 		"a cluster that waits for its turn verifies the rendering that runs": {
-			hub: renderedAnew(t, true).verifying(false), want: []string{createVerification},
+			hub: renderedAnew(t, closed).verifying(false), want: []string{createVerification},
 		},
 		"a cluster that waits for its turn keeps the record of the rendering that runs": {
-			hub: renderedAnew(t, true).verifying(false).verified("d1"), want: []string{openGate},
+			hub: renderedAnew(t, closed).verifying(false).verified("d1"), want: []string{openGate},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestVerification(t *testing.T) {
 
 // TestVerified holds what condition Verified says, with a bounded text of the cluster.
 func TestVerified(t *testing.T) {
-	runs := func() *fakeHub { return delivered(t, 1).gated(t, "h1", true) }
+	runs := func() *fakeHub { return delivered(t, 1).gated(t, "") }
 	requested := metav1.Condition{Type: api.Verified, Status: metav1.ConditionFalse, Reason: api.ReasonVerifying}
 	for name, tc := range map[string]struct {
 		hub    *fakeHub
@@ -208,7 +209,7 @@ func TestVerified(t *testing.T) {
 			hub:  runs().changed(func(h *fakeHub) { h.addOn.Status.Conditions = append(h.addOn.Status.Conditions, requested) }),
 			want: metav1.ConditionTrue, reason: api.ReasonVerificationNotRequested,
 		},
-		"the payload does not run": {hub: delivered(t, 0).gated(t, "h1", true).verifying(false), want: metav1.ConditionUnknown, reason: api.ReasonDelivering},
+		"the payload does not run": {hub: delivered(t, 0).gated(t, "").verifying(false), want: metav1.ConditionUnknown, reason: api.ReasonDelivering},
 		"the payload runs":         {hub: runs().verifying(false), want: metav1.ConditionFalse, reason: api.ReasonVerifying, text: "the cluster runs Knative"},
 		"the Service is not Ready": {
 			hub:  runs().verifying(false).withService(t, "d1", serviceReport{"d1", "False", 2, 2}),
@@ -255,7 +256,7 @@ func TestVerificationHoldsTheRendering(t *testing.T) {
 		"after the verification":  {recorded: "d1", want: metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := delivered(t, 1).gated(t, "h1", false).verifying(false)
+			h := delivered(t, 1).gated(t, "h1").verifying(false)
 			h.addOn.Status.Conditions = append(h.addOn.Status.Conditions, metav1.Condition{Type: api.RenderingCurrent, Status: metav1.ConditionUnknown})
 			if tc.recorded != "" {
 				h.verified(tc.recorded)
@@ -291,23 +292,23 @@ func TestVerificationLeavesFirst(t *testing.T) {
 		isStart bool
 	}{
 		"a removal deletes the verification and nothing else": {
-			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).deleting().allowed(), want: []string{status, deleteVerification},
+			hub: delivered(t, 1).gated(t, "").withService(t, "d1", ready()).deleting().allowed(), want: []string{status, deleteVerification},
 		},
 		"a removal waits until the verification is gone": {
-			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving(time.Minute)).deleting().allowed(), want: []string{status},
+			hub: delivered(t, 1).gated(t, "").withService(t, "d1", ready()).changed(leaving(time.Minute)).deleting().allowed(), want: []string{status},
 		},
 		"a Service whose deletion a dead webhook refuses does not keep the payload from its stop": {
-			hub:  newHub().gated(t, "h1", true).with(stopping).withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(),
+			hub:  newHub().gated(t, "").with(stopping).withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(),
 			want: []string{status, updatePayload},
 		},
 		"the payload is not deleted before the Service": {
-			hub: delivered(t, 1).gated(t, "h1", true).withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(), want: []string{status},
+			hub: delivered(t, 1).gated(t, "").withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(), want: []string{status},
 		},
 		"the add-on is not released before the Service": {
 			hub: newHub().withService(t, "d1", ready()).changed(leaving(delivery.LongestStop)).deleting().allowed(), want: []string{status},
 		},
 		"an orphaned installation has no verification": {
-			hub:  newHub().gated(t, "h1", true).withService(t, "d1", ready()).deleting().annotated(api.ForceOrphanAnnotation, "true"),
+			hub:  newHub().gated(t, "").withService(t, "d1", ready()).deleting().annotated(api.ForceOrphanAnnotation, "true"),
 			want: []string{"delete manifestworks/knative-serving-gate", deleteVerification}, isStart: true,
 		},
 	} {

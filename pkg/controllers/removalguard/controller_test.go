@@ -174,13 +174,13 @@ func (h *fakeHub) freed() *fakeHub {
 
 // gated gives the first cluster a gate.
 func (h *fakeHub) gated() *fakeHub {
-	h.foundations = append(h.foundations, manifestwork.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0], nil))
+	h.foundations = append(h.foundations, manifestwork.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0]))
 	return h
 }
 
 // verifying gives the first cluster a verification.
 func (h *fakeHub) verifying() *fakeHub {
-	w := manifestwork.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0], nil)
+	w := manifestwork.Gate(&render.Bundle{Component: api.Serving}, h.addOns[0])
 	w.Name = manifestwork.VerificationName(api.Serving)
 	h.foundations = append(h.foundations, w)
 	return h

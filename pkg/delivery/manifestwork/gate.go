@@ -5,9 +5,7 @@ package manifestwork
 import (
 	"encoding/json"
 	"maps"
-	"slices"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,82 +18,81 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
 
-// OCM counts a cluster as complete when all works with the add-on's label have the desired configuration and are Applied
-// and Available, whatever the state of the pods. Therefore each add-on has another work, the gate. A closed gate has the label, and
-// refers to a ConfigMap that nobody creates, so that the gate is not Available: OCM waits. An open gate has no label, and refers to a
-// ConfigMap that every namespace has, so that the gate is Available. docs/design/0006-waves.md has the reasons.
+// OCM counts a cluster as complete when all works with the add-on's label name the configurations that OCM wants, and are Applied and
+// Available, whatever the state of the pods. Therefore each add-on has another work with the label, the gate, which names the configurations
+// that the cluster runs: OCM waits while OCM wants other configurations. The gate refers to a ConfigMap that every namespace has, so that the
+// gate is always Available. docs/design/0006-waves.md has the reasons.
 
 // rootCertificates is the ConfigMap that kube-controller-manager writes into every namespace, and restores.
 const rootCertificates = "kube-root-ca.crt"
 
-// GateName returns the name of the component's gate in the cluster's namespace, and of the ConfigMap that never exists.
+// GateName returns the name of the component's gate in the cluster's namespace.
 func GateName(c api.Component) string { return c.AddOnName() + "-gate" }
 
-// Gate returns a closed gate for the configurations. The add-on owns the gate. The agent creates no object for the gate.
-func Gate(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn, configs map[string]string) *workv1.ManifestWork {
+// Gate returns a closed gate. The add-on owns the gate. The agent creates no object for the gate.
+func Gate(b *render.Bundle, addon *addonv1beta1.ManagedClusterAddOn) *workv1.ManifestWork {
 	return &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: GateName(b.Component), Namespace: addon.Namespace,
 			Labels:          map[string]string{api.FoundationLabel: string(b.Component), addonv1beta1.AddonLabelKey: b.Component.AddOnName()},
-			Annotations:     map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: ConfigsText(configs)},
 			OwnerReferences: ownedBy(addon),
 		},
-		Spec: referenceSpec(b.Namespace, GateName(b.Component)),
+		Spec: referenceSpec(b.Namespace, rootCertificates),
 	}
 }
 
-// CloseGate makes OCM wait for the gate. A closed gate names no configuration before the agent has reported that the ConfigMap does
-// not exist ([IsReported]): the agent may report the ConfigMap of the open gate under the generation of the closed gate. A closed gate
-// loses the record of the last verification.
-func CloseGate(gate *workv1.ManifestWork, b *render.Bundle) {
-	metav1.SetMetaDataLabel(&gate.ObjectMeta, addonv1beta1.AddonLabelKey, b.Component.AddOnName())
+// OpenGate records that the cluster runs the configurations: OCM completes a cluster that should have these.
+func OpenGate(gate *workv1.ManifestWork, configs map[string]string) {
+	text := ConfigsText(configs)
+	metav1.SetMetaDataAnnotation(&gate.ObjectMeta, workv1.ManifestConfigSpecHashAnnotationKey, text)
+	metav1.SetMetaDataAnnotation(&gate.ObjectMeta, api.RunningConfigsAnnotation, text)
+}
+
+// HoldGate makes OCM wait, and keeps the record of the configurations that the cluster runs.
+func HoldGate(gate *workv1.ManifestWork) {
 	delete(gate.Annotations, workv1.ManifestConfigSpecHashAnnotationKey)
+}
+
+// CloseGate makes OCM wait, and removes the records of the running configurations and of the last verification.
+func CloseGate(gate *workv1.ManifestWork) {
+	HoldGate(gate)
+	delete(gate.Annotations, api.RunningConfigsAnnotation)
 	delete(gate.Annotations, api.VerifiedRenderingAnnotation)
-	refer(gate, b.Namespace, GateName(b.Component))
 }
 
-// OpenGate makes OCM go by the payloads alone, and the gate Available.
-func OpenGate(gate *workv1.ManifestWork, b *render.Bundle) {
-	delete(gate.Labels, addonv1beta1.AddonLabelKey)
-	refer(gate, b.Namespace, rootCertificates)
-}
-
-// IsClosed reports whether OCM waits for the gate.
-func IsClosed(gate *workv1.ManifestWork) bool { return gate.Labels[addonv1beta1.AddonLabelKey] != "" }
-
-// IsOpenFor reports whether the gate is open for a spec of a resource: the cluster has the spec.
-func IsOpenFor(gate *workv1.ManifestWork, c api.Component, resource types.NamespacedName, specHash string) bool {
-	return !IsClosed(gate) && ConfigsOf(gate)[ConfigKey(c, resource)] == specHash
-}
-
-// HasGateReference reports whether a closed gate refers to the ConfigMap that never exists, and an open gate to the ConfigMap that
-// always exists, in the install namespace. Open gates of earlier managers refer to the former.
-func HasGateReference(gate *workv1.ManifestWork, b *render.Bundle) bool {
+// RestoreGate gives the gate OCM's label and the reference to the ConfigMap, and translates the gate of an earlier manager: without the
+// label, the cluster runs the configurations that the gate names for OCM; with the label, and with a reference to the ConfigMap of the
+// gate's name, which no namespace has, the gate is closed.
+func RestoreGate(gate *workv1.ManifestWork, b *render.Bundle) {
 	namespace, name := reference(gate)
-	if IsClosed(gate) {
-		return namespace == b.Namespace && name == gate.Name
+	switch configs := ConfigsOf(gate); {
+	case hasAddOnLabel(gate) && name == gate.Name:
+		CloseGate(gate)
+	case !hasAddOnLabel(gate) && configs != nil:
+		OpenGate(gate, configs)
 	}
-	return namespace == b.Namespace && name == rootCertificates
+	metav1.SetMetaDataLabel(&gate.ObjectMeta, addonv1beta1.AddonLabelKey, b.Component.AddOnName())
+	if namespace != b.Namespace || name != rootCertificates {
+		spec := referenceSpec(b.Namespace, rootCertificates)
+		gate.Spec.Workload, gate.Spec.ManifestConfigs = spec.Workload, spec.ManifestConfigs
+	}
 }
 
-// IsReported reports whether the agent has looked for the ConfigMap of the gate, and has reported on the present generation.
-func IsReported(gate *workv1.ManifestWork) bool {
-	for _, condition := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
-		if c := apimeta.FindStatusCondition(gate.Status.Conditions, condition); c == nil || c.ObservedGeneration != gate.Generation {
-			return false
-		}
+// RunningConfigs returns the configurations that the cluster runs, by the record of the gate; nil without a record. The gates of
+// earlier managers, which have no label while these are open, name the configurations in OCM's annotation.
+func RunningConfigs(gate *workv1.ManifestWork) map[string]string {
+	if !hasAddOnLabel(gate) {
+		return ConfigsOf(gate)
 	}
-	namespace, name := reference(gate)
-	return slices.ContainsFunc(gate.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
-		return m.ResourceMeta.Namespace == namespace && m.ResourceMeta.Name == name && apimeta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable) != nil
-	})
+	return decodeConfigs(gate.Annotations[api.RunningConfigsAnnotation])
 }
 
-// refer changes the ConfigMap that the gate refers to.
-func refer(gate *workv1.ManifestWork, namespace, name string) {
-	spec := referenceSpec(namespace, name)
-	gate.Spec.Workload, gate.Spec.ManifestConfigs = spec.Workload, spec.ManifestConfigs
+// RunsSpec reports whether the gate records that the cluster runs a spec of a resource.
+func RunsSpec(gate *workv1.ManifestWork, c api.Component, resource types.NamespacedName, specHash string) bool {
+	return RunningConfigs(gate)[ConfigKey(c, resource)] == specHash
 }
+
+func hasAddOnLabel(w *workv1.ManifestWork) bool { return w.Labels[addonv1beta1.AddonLabelKey] != "" }
 
 // referenceSpec returns a work that the agent only reads: a ConfigMap that the agent neither writes nor deletes.
 func referenceSpec(namespace, name string) workv1.ManifestWorkSpec {
@@ -117,11 +114,15 @@ func reference(gate *workv1.ManifestWork) (namespace, name string) {
 	return of.Namespace, of.Name
 }
 
-// ConfigsOf returns the configurations of a payload or a gate with their hashes: addon-framework writes the configurations
-// into payloads, and OCM compares them. The result is nil when the annotation is missing or unreadable.
+// ConfigsOf returns the configurations with hashes that a payload or a gate names for OCM: addon-framework writes the configurations
+// into payloads, and OCM compares both with the wanted configurations. The result is nil when the annotation is missing or unreadable.
 func ConfigsOf(w *workv1.ManifestWork) map[string]string {
+	return decodeConfigs(w.Annotations[workv1.ManifestConfigSpecHashAnnotationKey])
+}
+
+func decodeConfigs(text string) map[string]string {
 	var out map[string]string
-	if json.Unmarshal([]byte(w.Annotations[workv1.ManifestConfigSpecHashAnnotationKey]), &out) != nil {
+	if json.Unmarshal([]byte(text), &out) != nil {
 		return nil
 	}
 	return out
@@ -152,6 +153,12 @@ func Delivered(payloads []*workv1.ManifestWork) map[string]string {
 		out = configs
 	}
 	return out
+}
+
+// HasOtherConfigs reports whether the payloads, if there are any, have other configurations and other manifests than the bundle of the wanted
+// configurations.
+func HasOtherConfigs(payloads []*workv1.ManifestWork, wanted map[string]string, b *render.Bundle, foundation *workv1.ManifestWork) bool {
+	return len(payloads) > 0 && !maps.Equal(Delivered(payloads), wanted) && !MatchBundle(payloads, b, foundation)
 }
 
 // configMap returns a ConfigMap; data may be nil.

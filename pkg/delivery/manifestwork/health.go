@@ -60,6 +60,26 @@ func Health(workloads []workload.Expected, payloads []*workv1.ManifestWork) (wro
 	return wrong, len(seen) > 0 || len(expected) == 0
 }
 
+// AreAvailable reports whether enough pods of each workload in the payloads are available, whatever their spec. ok is false when the agent
+// has not reported on the present manifests of each payload.
+func AreAvailable(payloads []*workv1.ManifestWork) (available, ok bool) {
+	for _, p := range payloads {
+		if !observedBy(p, workv1.WorkAvailable) {
+			return false, false
+		}
+		for _, m := range p.Status.ResourceStatus.Manifests {
+			if render.KindNamed(m.ResourceMeta.Kind).Feedback != render.WorkloadFeedback {
+				continue
+			}
+			s := workloadState(m.ResourceMeta.Resource, m.ResourceMeta.Namespace, m.ResourceMeta.Name, m.StatusFeedbacks.Values)
+			if isMissing(m) || !s.IsAvailable() {
+				return false, true
+			}
+		}
+	}
+	return true, len(payloads) > 0
+}
+
 // isAbsent reports whether an object is missing on the cluster. Workloads have reports of their own, and finished Jobs may
 // be removed.
 func isAbsent(m workv1.ManifestCondition) bool {

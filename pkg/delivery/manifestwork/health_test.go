@@ -74,6 +74,43 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestAreAvailable holds the share of pods that Kubernetes demands of a Deployment, and which reports of the agent count.
+func TestAreAvailable(t *testing.T) {
+	pods := func(desired, available int64) workv1.ManifestCondition {
+		return deploymentStatus("webhook", map[string]int64{generationValue: 1, observedValue: 1, desiredValue: desired, availableValue: available})
+	}
+	gone := pods(1, 1)
+	gone.Conditions = []metav1.Condition{{Type: workv1.ManifestAvailable, Status: metav1.ConditionFalse, Reason: "ResourceNotAvailable"}}
+	const reported, outdated = 1, 2 // generations of the work
+	for name, tc := range map[string]struct {
+		manifest      workv1.ManifestCondition
+		generation    int64
+		available, ok bool
+	}{
+		"one of one":         {pods(1, 1), reported, true, true},
+		"none of one":        {pods(1, 0), reported, false, true},
+		"two of three":       {pods(3, 2), reported, false, true},
+		"three of four":      {pods(4, 3), reported, true, true},
+		"three of five":      {pods(5, 3), reported, false, true},
+		"no pod is expected": {pods(0, 0), reported, true, true},
+		"no Deployment":      {gone, reported, false, true},
+		"another kind":       {notApplied("ConfigMap", ns, "config", "denied"), reported, true, true},
+		"an earlier report":  {pods(1, 0), outdated, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: tc.generation}}
+			w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+			w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{tc.manifest}
+			if available, ok := AreAvailable([]*workv1.ManifestWork{w}); available != tc.available || ok != tc.ok {
+				t.Errorf("the workloads are available: %t (%t), want %t (%t)", available, ok, tc.available, tc.ok)
+			}
+		})
+	}
+	if available, ok := AreAvailable(nil); !available || ok {
+		t.Errorf("no payload: %t (%t)", available, ok)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	running := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1, availableValue: 1}
 	starting := map[string]int64{generationValue: 1, observedValue: 1, desiredValue: 1, totalValue: 1, updatedValue: 1}

@@ -49,12 +49,10 @@ func PayloadConfigs() []workv1.ManifestConfigOption {
 		{
 			ResourceIdentifier: resourceIdentifier("apps", "deployments", "*"), UpdateStrategy: forcedApply(),
 			FeedbackScrapeType: workv1.FeedbackWatchType, FeedbackRules: workloadFeedback(".status.availableReplicas"),
-			ConditionRules: []workv1.ConditionRule{deploymentAvailable()},
 		},
 		{
 			ResourceIdentifier: resourceIdentifier("apps", "statefulsets", "*"), UpdateStrategy: forcedApply(),
 			FeedbackScrapeType: workv1.FeedbackWatchType, FeedbackRules: workloadFeedback(".status.readyReplicas"),
-			ConditionRules: []workv1.ConditionRule{statefulSetAvailable()},
 		},
 		{
 			ResourceIdentifier: resourceIdentifier("batch", "jobs", "*"), UpdateStrategy: createOnly(),
@@ -107,21 +105,6 @@ func forcedApply() *workv1.UpdateStrategy {
 
 func createOnly() *workv1.UpdateStrategy {
 	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
-}
-
-// observedExpression is a CEL expression: the object's controller has observed the last change.
-const observedExpression = "has(object.status) && has(object.status.observedGeneration) && object.status.observedGeneration >= object.metadata.generation"
-
-func deploymentAvailable() workv1.ConditionRule {
-	return celRule(workv1.ManifestAvailable, observedExpression+
-		" && has(object.status.conditions) && object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')",
-		"result ? 'the Deployment is available' : 'the Deployment is not available'")
-}
-
-func statefulSetAvailable() workv1.ConditionRule {
-	return celRule(workv1.ManifestAvailable, observedExpression+
-		" && (object.spec.replicas == 0 || has(object.status.readyReplicas) && object.status.readyReplicas >= object.spec.replicas)",
-		"result ? 'the StatefulSet is available' : 'the StatefulSet is not available'")
 }
 
 // Conditions of the manifest of a Job, besides the conditions that OCM defines. jobFinishedCondition must not be

@@ -42,7 +42,7 @@ func (s WorkSpecs) ListChanged(later WorkSpecs) []string {
 	return slices.Sorted(maps.Keys(changed))
 }
 
-// IsGate reports whether a work is a gate: OCM waits for a gate, and a work agent applies nothing of a gate.
+// IsGate reports whether a work is a gate: OCM waits for a gate, and a work agent writes nothing of a gate.
 func IsGate(w *workv1.ManifestWork) bool {
 	return slices.ContainsFunc(api.Components(), func(c api.Component) bool { return w.Name == manifestwork.GateName(c) })
 }

@@ -169,7 +169,7 @@ func evaluateRule(r workv1.ConditionRule, kind string, generation int64) metav1.
 		Type: r.Condition, Status: metav1.ConditionFalse, Reason: "ConditionRuleEvaluated", ObservedGeneration: generation,
 		Message: "the rule says so",
 	}
-	if r.Condition == workv1.ManifestAvailable || r.Condition == "Finished" && kind == "Job" {
+	if r.Condition == "Finished" && kind == "Job" {
 		c.Status = metav1.ConditionTrue
 	}
 	return c

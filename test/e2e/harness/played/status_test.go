@@ -3,6 +3,7 @@
 package played
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -77,37 +78,39 @@ func TestAgentReportsStatus(t *testing.T) {
 	checkNextStep(t, w, releaseFinalizer, 0)
 }
 
-// TestAgentNeverFindsGate holds that the ConfigMap of a closed gate is missing, that a second observation finds nothing new, and that the
-// ConfigMap of an open gate exists.
-func TestAgentNeverFindsGate(t *testing.T) {
+// TestAgentFindsReferences holds that the ConfigMap of a gate exists, that a second observation finds nothing new, and that another ConfigMap
+// that a work refers to is missing.
+func TestAgentFindsReferences(t *testing.T) {
 	bundle := &render.Bundle{Component: api.Serving, Namespace: "knative-serving"}
-	w := manifestwork.Gate(bundle, &addonv1beta1.ManagedClusterAddOn{}, nil)
-	w.Finalizers = []string{workv1.ManifestWorkFinalizer}
-	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, observedStatus} {
-		var err error
-		if w.Status, err = status(w); err != nil {
+	gate := manifestwork.Gate(bundle, &addonv1beta1.ManagedClusterAddOn{})
+	other := gate.DeepCopy()
+	other.Spec.Workload.Manifests[0].Raw = bytes.ReplaceAll(other.Spec.Workload.Manifests[0].Raw, []byte(rootCertificates), []byte("other"))
+	other.Spec.ManifestConfigs[0].ResourceIdentifier.Name = "other"
+	for _, tc := range []struct {
+		work  *workv1.ManifestWork
+		want  metav1.ConditionStatus
+		next  step
+		after time.Duration
+	}{{gate, metav1.ConditionTrue, idle, -1}, {other, metav1.ConditionFalse, observe, observeTime}} {
+		w := tc.work
+		w.Finalizers = []string{workv1.ManifestWorkFinalizer}
+		for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, observedStatus} {
+			var err error
+			if w.Status, err = status(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkNextStep(t, w, tc.next, tc.after)
+		again, err := observedStatus(w)
+		if err != nil {
 			t.Fatal(err)
 		}
-		checkNextStep(t, w, observe, observeTime)
-	}
-	again, err := observedStatus(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !equality.Semantic.DeepEqual(again, w.Status) {
-		t.Errorf("the agent observes %+v, and then %+v", w.Status, again)
-	}
-	if !apimeta.IsStatusConditionFalse(w.Status.Conditions, workv1.WorkAvailable) {
-		t.Errorf("conditions are %+v", w.Status.Conditions)
-	}
-	manifestwork.OpenGate(w, bundle)
-	for _, status := range []func(*workv1.ManifestWork) (workv1.ManifestWorkStatus, error){appliedStatus, observedStatus} {
-		if w.Status, err = status(w); err != nil {
-			t.Fatal(err)
+		if !equality.Semantic.DeepEqual(again, w.Status) {
+			t.Errorf("the agent observes %+v, and then %+v", w.Status, again)
 		}
-	}
-	if !apimeta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) {
-		t.Errorf("conditions of an open gate are %+v", w.Status.Conditions)
+		if !apimeta.IsStatusConditionPresentAndEqual(w.Status.Conditions, workv1.WorkAvailable, tc.want) {
+			t.Errorf("conditions are %+v, want Available %s", w.Status.Conditions, tc.want)
+		}
 	}
 }
 

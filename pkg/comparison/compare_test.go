@@ -253,9 +253,9 @@ func TestCompareCost(t *testing.T) {
 	if len(groups) != 1 || len(groups[0].Clusters) != 500 {
 		t.Fatalf("groups are %s", describeGroups(groups))
 	}
-	// The five lists of package installations, and the ManifestWorks of one cluster.
-	if len(f.requests) != 6 {
-		t.Errorf("the comparison needed %d requests, want 6:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
+	// The six lists of package installations, and the ManifestWorks of one cluster.
+	if len(f.requests) != 7 {
+		t.Errorf("the comparison needed %d requests, want 7:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
 	}
 }
 

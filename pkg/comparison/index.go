@@ -35,8 +35,10 @@ func newIndex(objects installations.Objects) *index {
 	for _, a := range objects.AddOns {
 		out.addOns[client.ObjectKeyFromObject(a)] = a
 	}
-	for _, work := range objects.Foundations {
-		out.foundations[client.ObjectKeyFromObject(work)] = work
+	for _, work := range objects.Works {
+		if work.Labels[api.FoundationLabel] != "" {
+			out.foundations[client.ObjectKeyFromObject(work)] = work
+		}
 	}
 	return out
 }

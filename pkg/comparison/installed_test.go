@@ -409,8 +409,8 @@ func TestCompareInstalledCost(t *testing.T) {
 	if len(groups) != 2 || len(groups[0].Clusters) != 500 || len(groups[1].Clusters) != 500 {
 		t.Fatalf("groups are %s", describeGroups(groups))
 	}
-	// The five lists of package installations, one ControllerRevision, and the ManifestWorks of one cluster.
-	if len(f.requests) != 7 {
-		t.Errorf("the comparison needed %d requests, want 7:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
+	// The six lists of package installations, one ControllerRevision, and the ManifestWorks of one cluster.
+	if len(f.requests) != 8 {
+		t.Errorf("the comparison needed %d requests, want 8:\n%s", len(f.requests), strings.Join(f.requests, "\n"))
 	}
 }

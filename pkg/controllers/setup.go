@@ -130,6 +130,7 @@ func (s *setup) addKnative(c api.Component) error {
 		Deliveries: []knative.Delivery{s.newDirectDelivery(c), s.newManifestWorkDelivery(c)},
 		Fleet: &knative.FleetStatus{
 			Component: c, AddOnsByConfig: hub.ManagedClusterAddOns().Informer().GetIndexer(), Foundations: hub.Foundations().Lister(),
+			Payloads: hub.Payloads().Lister(),
 			Granter:  &revision.Granter{Definitions: hub.ClusterManagementAddOns().Lister(), Decisions: hub.PlacementDecisions().Lister()},
 			Versions: s.bundles, Clock: clock.RealClock{},
 		},

@@ -53,7 +53,7 @@ func newObjects(clusters int) installations.Objects {
 				addOn.Annotations = map[string]string{api.PausedAnnotation: "true"}
 			}
 			out.AddOns = append(out.AddOns, addOn)
-			out.Foundations = append(out.Foundations, foundation)
+			out.Works = append(out.Works, foundation)
 		}
 	}
 	return out
@@ -258,7 +258,7 @@ func TestHostileTexts(t *testing.T) {
 	const text, query = "&lt;script&gt;&#34;&amp;&#39;/?#", "%3Cscript%3E%22%26%27%2F%3F%23"
 	small, large := newObjects(1), newObjects(maxRows+1)
 	for _, objects := range []installations.Objects{small, large} {
-		objects.AddOns[0].Namespace, objects.Foundations[0].Namespace = hostile, hostile
+		objects.AddOns[0].Namespace, objects.Works[0].Namespace = hostile, hostile
 		setCondition(objects.AddOns[0], api.TargetClusterResolved, metav1.ConditionFalse, "R"+hostile, "M"+hostile)
 	}
 	clusterLink := `<a href="/cluster?name=` + query + `">` + text + "</a>"

@@ -32,8 +32,8 @@ type Objects struct {
 	Fleets []*unstructured.Unstructured
 	// Deployments are the AddOnDeploymentConfigs.
 	Deployments []*unstructured.Unstructured
-	// Foundations are the metadata of the ManifestWorks with api.FoundationLabel: foundations and gates.
-	Foundations []*metav1.PartialObjectMetadata
+	// Works are the metadata of the foundations, gates and payloads of add-ons.
+	Works []*metav1.PartialObjectMetadata
 }
 
 // resourceKey names a KnativeServing or KnativeEventing.
@@ -58,9 +58,10 @@ type resource struct {
 type composer struct {
 	resources map[resourceKey]resource
 	versions  map[addOnKey]map[string]string
-	// gates are the metadata of the gates of add-ons.
-	gates  map[addOnKey]*metav1.PartialObjectMetadata
-	fleets map[types.NamespacedName]*unstructured.Unstructured
+	// gates and payloads are works of add-ons without spec and status.
+	gates    map[addOnKey]*workv1.ManifestWork
+	payloads map[addOnKey][]*workv1.ManifestWork
+	fleets   map[types.NamespacedName]*unstructured.Unstructured
 	// deployments are the hashes of the specs of AddOnDeploymentConfigs.
 	deployments map[types.NamespacedName]string
 	// installed are the resources whose add-on has an installation of its own in the result.
@@ -71,8 +72,8 @@ type composer struct {
 // ManagedClusterAddOn. A resource that configures add-ons alone is no installation.
 func Compose(objects Objects) []Installation {
 	c := composer{
-		resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, gates: map[addOnKey]*metav1.PartialObjectMetadata{},
-		fleets: map[types.NamespacedName]*unstructured.Unstructured{}, deployments: map[types.NamespacedName]string{}, installed: map[resourceKey]bool{},
+		resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, gates: map[addOnKey]*workv1.ManifestWork{},
+		payloads: map[addOnKey][]*workv1.ManifestWork{}, fleets: map[types.NamespacedName]*unstructured.Unstructured{}, deployments: map[types.NamespacedName]string{}, installed: map[resourceKey]bool{},
 	}
 	for _, fleet := range objects.Fleets {
 		c.fleets[client.ObjectKeyFromObject(fleet)] = fleet
@@ -91,14 +92,8 @@ func Compose(objects Objects) []Installation {
 			c.resources[resourceKey{component, client.ObjectKeyFromObject(config)}] = resource{config, hash}
 		}
 	}
-	for _, work := range objects.Foundations {
-		key := addOnKey{api.Component(work.Labels[api.FoundationLabel]), work.Namespace}
-		switch {
-		case work.Name == manifestwork.GateName(key.component):
-			c.gates[key] = work
-		case work.Annotations[api.VersionAnnotation] != "":
-			c.versions[key] = work.Annotations
-		}
+	for _, work := range objects.Works {
+		c.addWork(&workv1.ManifestWork{ObjectMeta: work.ObjectMeta})
 	}
 	var out []Installation
 	for _, addOn := range objects.AddOns {
@@ -129,7 +124,7 @@ func (c *composer) composeAddOn(addOn *addonv1beta1.ManagedClusterAddOn) Install
 	}
 	c.addVersions(&out)
 	assigned, completed := revisionsOf(addOn, component)
-	if assigned == completed && !c.isGateOpen(addOn, key, completed) {
+	if assigned == completed && !c.runsSpec(addOn, key, completed) {
 		completed = "" // the cluster has another spec, maybe in part
 	}
 	out.Revision, out.NextRevision = cleanText(completed), cleanText(assigned)
@@ -177,15 +172,26 @@ func (c *composer) describePendingConfigs(addOn *addonv1beta1.ManagedClusterAddO
 	}
 }
 
-// isGateOpen reports whether the gate of an add-on does not contradict that the cluster has completed the spec. OCM keeps the spec that a
-// cluster last completed: after a return to that spec from another spec, only an open gate that names the spec tells that the cluster has
-// the spec. A gate that is missing, or that the user may not list, contradicts nothing.
-func (c *composer) isGateOpen(addOn *addonv1beta1.ManagedClusterAddOn, key resourceKey, specHash string) bool {
-	gate := c.gates[addOnKey{key.component, addOn.Namespace}]
-	if gate == nil || addOn.DeletionTimestamp != nil {
-		return true
+// addWork adds a work without spec and status.
+func (c *composer) addWork(work *workv1.ManifestWork) {
+	key := addOnKey{ComponentOf(work), work.Namespace}
+	switch {
+	case work.Name == manifestwork.GateName(key.component):
+		c.gates[key] = work
+	case work.Labels[api.FoundationLabel] == "":
+		c.payloads[key] = append(c.payloads[key], work)
+	case work.Annotations[api.VersionAnnotation] != "":
+		c.versions[key] = work.Annotations
 	}
-	return manifestwork.RunsSpec(&workv1.ManifestWork{ObjectMeta: gate.ObjectMeta}, key.component, key.name, specHash)
+}
+
+// runsSpec reports whether gate and payloads of an add-on do not contradict that the cluster has completed the spec. OCM keeps the spec that a
+// cluster last completed: after a return to that spec from another spec, gate and payloads alone tell whether the cluster runs the spec. A
+// gate that is missing, or that the user may not list, contradicts nothing.
+func (c *composer) runsSpec(addOn *addonv1beta1.ManagedClusterAddOn, key resourceKey, specHash string) bool {
+	work := addOnKey{key.component, addOn.Namespace}
+	gate := c.gates[work]
+	return gate == nil || addOn.DeletionTimestamp != nil || manifestwork.RunsSpec(gate, c.payloads[work], key.component, key.name, specHash)
 }
 
 // describePendingChange describes the change of a resource that the manager has not made yet; empty without a change. isRefused reports

@@ -26,7 +26,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", "1.23.0"))
+				o.Works = append(o.Works, foundation("cluster1", "1.23.0"))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.23.0 REV True Ready 5m - cluster1/knative-serving"},
@@ -35,7 +35,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, other, resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", "1.22.1"))
+				o.Works = append(o.Works, foundation("cluster1", "1.22.1"))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 OTHER->REV Unknown Delivering - - cluster1/knative-serving"},
@@ -44,7 +44,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, gate("cluster1", fleet, hashOf(t, fleet)))
+				o.Works = append(o.Works, gate("cluster1", fleet, hashOf(t, fleet)))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - REV True Ready 5m - cluster1/knative-serving"},
@@ -53,7 +53,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, gate("cluster1", fleet, ""))
+				o.Works = append(o.Works, gate("cluster1", fleet, ""))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
@@ -62,7 +62,19 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, gate("cluster1", fleet, other))
+				o.Works = append(o.Works, gate("cluster1", fleet, other))
+				return o
+			},
+			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
+		},
+		"a managed cluster returns to the spec that OCM has seen last, and the payload is of another spec": {
+			func() Objects {
+				o := servings(fleet)
+				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
+				payload := gate("cluster1", fleet, other)
+				payload.Name = "addon-knative-serving-deploy-0"
+				delete(payload.Labels, api.FoundationLabel)
+				o.Works = append(o.Works, payload, gate("cluster1", fleet, hashOf(t, fleet)))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
@@ -165,7 +177,7 @@ func TestCompose(t *testing.T) {
 					withConditions("Ready False ApplyFailed not applied", "InstallSucceeded False ApplyFailed"))
 				o := servings(own)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", "1.23.0"))
+				o.Works = append(o.Works, foundation("cluster1", "1.23.0"))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.23.0 REV False ApplyFailed 5m - team/own"},
@@ -175,7 +187,7 @@ func TestCompose(t *testing.T) {
 				own := serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions(ready, applied))
 				o := servings(own)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", ""))
+				o.Works = append(o.Works, foundation("cluster1", ""))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.23.0 REV True Ready 5m - team/own"},
@@ -185,7 +197,7 @@ func TestCompose(t *testing.T) {
 				own := serving("own", onCluster("cluster1"), withFinalizer(api.InstallFinalizer), withConditions("Ready Unknown Delivering", applied))
 				o := servings(own)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", "1.22.1"))
+				o.Works = append(o.Works, foundation("cluster1", "1.22.1"))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 REV Unknown Delivering 5m - team/own"},
@@ -196,7 +208,7 @@ func TestCompose(t *testing.T) {
 				own.Object["status"].(map[string]any)["version"] = "1.22.1"
 				o := servings(own)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", own, hashOf(t, own), resolved, delivered, available))
-				o.Foundations = append(o.Foundations, foundation("cluster1", "1.22.1"))
+				o.Works = append(o.Works, foundation("cluster1", "1.22.1"))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork 1.22.1->1.23.0 REV True Ready 5m - team/own"},

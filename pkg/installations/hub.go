@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,10 +110,18 @@ func (q *Query) sources() []source {
 	if !q.InstalledOnly && q.Namespace == "" { // the AddOnDeploymentConfigs of an add-on are in the namespaces of administrators
 		out = append(out, source{resource: revision.DeploymentConfig{}.Resource(), isOptional: true})
 	}
-	return append(out, source{
-		resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
-		options: metav1.ListOptions{LabelSelector: api.FoundationLabel}, isOptional: true, metadataOnly: true,
-	})
+	// The list of payloads has the gates too, so that a watch shows the changes of both in their order.
+	selectors := []string{
+		api.FoundationLabel + ",!" + addonv1beta1.AddonLabelKey,
+		fmt.Sprintf("%s in (%s,%s)", addonv1beta1.AddonLabelKey, api.Serving.AddOnName(), api.Eventing.AddOnName()),
+	}
+	for _, selector := range selectors {
+		out = append(out, source{
+			resource: schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), namespace: q.Namespace,
+			options: metav1.ListOptions{LabelSelector: selector}, isOptional: true, metadataOnly: true,
+		})
+	}
+	return out
 }
 
 // ListError is the error of one list.
@@ -158,7 +167,10 @@ func (h *Hub) list(ctx context.Context, q Query) (Objects, []*ListError, []sourc
 			continue // a hub need not serve KnativeFleets
 		}
 		if r.err != nil {
-			failed = append(failed, &ListError{s.describe(), s.isOptional, h.explain("list "+s.describe(), r.err)})
+			isRepeated := slices.ContainsFunc(failed, func(e *ListError) bool { return e.IsOptional && e.Resource == s.describe() })
+			if !isRepeated {
+				failed = append(failed, &ListError{s.describe(), s.isOptional, h.explain("list "+s.describe(), r.err)})
+			}
 			continue
 		}
 		listed = append(listed, s)
@@ -222,7 +234,7 @@ func (h *Hub) GetResource(ctx context.Context, resource schema.GroupVersionResou
 func (o *Objects) add(s *source, object runtime.Object) {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
-		o.Foundations = append(o.Foundations, object)
+		o.Works = append(o.Works, object)
 	case *unstructured.Unstructured:
 		switch s.resource {
 		case fleetv1alpha1.Resource():

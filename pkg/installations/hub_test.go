@@ -120,8 +120,8 @@ func TestListCost(t *testing.T) {
 		t.Errorf("the first installation lacks the version of its ManifestWork: %+v", all[0])
 	}
 	// 501 resources are 2 pages, and every other list, of which two are empty, is 1 page.
-	if len(server.requests) != 8 {
-		t.Errorf("the list needed %d requests, want 8:\n%s", len(server.requests), strings.Join(server.requests, "\n"))
+	if len(server.requests) != 9 {
+		t.Errorf("the list needed %d requests, want 9:\n%s", len(server.requests), strings.Join(server.requests, "\n"))
 	}
 	for _, request := range server.requests {
 		if !strings.Contains(request, "limit=500") || strings.Contains(request, "c-0") {

@@ -239,8 +239,8 @@ func TestNoCredentials(t *testing.T) {
 			t.Errorf("the archive needed %s", request)
 		}
 	}
-	if len(hub.requests) != 18 { // seven lists of the installations, ten of the archive, and the ManifestWorks of one cluster
-		t.Errorf("the archive needed %d requests, want 18:\n%s", len(hub.requests), strings.Join(hub.requests, "\n"))
+	if len(hub.requests) != 19 { // eight lists of the installations, ten of the archive, and the ManifestWorks of one cluster
+		t.Errorf("the archive needed %d requests, want 19:\n%s", len(hub.requests), strings.Join(hub.requests, "\n"))
 	}
 }
 

@@ -143,11 +143,15 @@ func (k *hostileAgent) forgeManifest(t *testing.T) {
 func (k *hostileAgent) forgeLabels(t *testing.T) {
 	t.Helper()
 	removed, added := map[string]any{api.FoundationLabel: nil}, map[string]any{addonv1beta1.AddonLabelKey: api.Serving.AddOnName()}
+	ofFoundation := map[string]string{api.FoundationLabel: string(api.Serving)}
+	ofGate := map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()}
 	for _, forgery := range []struct {
 		work   string
 		labels map[string]any
+		want   map[string]string
 	}{
-		{manifestwork.FoundationName(api.Serving), removed}, {manifestwork.FoundationName(api.Serving), added}, {manifestwork.GateName(api.Serving), removed},
+		{manifestwork.FoundationName(api.Serving), removed, ofFoundation}, {manifestwork.FoundationName(api.Serving), added, ofFoundation},
+		{manifestwork.GateName(api.Serving), removed, ofGate},
 	} {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": forgery.labels}})
 		if err != nil {
@@ -159,8 +163,8 @@ func (k *hostileAgent) forgeLabels(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if want := map[string]string{api.FoundationLabel: string(api.Serving)}; !maps.Equal(w.Labels, want) {
-				return fmt.Errorf("the labels are %v, want %v", w.Labels, want)
+			if !maps.Equal(w.Labels, forgery.want) {
+				return fmt.Errorf("the labels are %v, want %v", w.Labels, forgery.want)
 			}
 			return nil
 		})

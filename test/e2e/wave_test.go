@@ -56,6 +56,7 @@ func TestWaves(t *testing.T) {
 	t.Run("a wave waits for minSuccessTime of the wave before", func(t *testing.T) { waitMinSuccessTime(t, w) })
 	t.Run("a failed mandatory decision group stops the rollout", func(t *testing.T) { failMandatoryGroup(t, w) })
 	t.Run("a change of all clusters at once completes on no cluster", func(t *testing.T) { failAllAtOnce(t, w) })
+	t.Run("a complete cluster whose workloads fail completes the spec anew", func(t *testing.T) { failComplete(t, w) })
 	w.checkNoViolations(t)
 }
 
@@ -154,6 +155,30 @@ func failAllAtOnce(t *testing.T, w *completionWatch) {
 	w.m.holds(t, bad, good, w.m.Managed...)
 	w.m.awaitTimedOut(t, len(w.m.Managed))
 	w.m.rollBack(t, good)
+}
+
+// failComplete stops pods of a complete cluster: OCM has to count minSuccessTime anew, and nothing is written until the pods run again.
+func failComplete(t *testing.T, w *completionWatch) {
+	c, hash := w.m.Managed[0], w.m.specHash(t)
+	s := connect(t, c)
+	cordon(t, s, true)
+	if err := s.kube.CoreV1().Pods(servingNamespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=controller"}); err != nil {
+		t.Fatal(err)
+	}
+	w.m.holds(t, hash, hash, c)
+	w.m.awaitNoWrites(t, c)
+	cordon(t, s, false)
+	eventually(t, c.Name+" is complete again", 3*time.Minute, func(ctx context.Context) error {
+		a, err := w.m.current(ctx, c)
+		if err != nil || a == nil {
+			return fmt.Errorf("the add-on is %v, error %w", a, err)
+		}
+		progressing := apimeta.FindStatusCondition(a.Status.Conditions, addonv1beta1.ManagedClusterAddOnConditionProgressing)
+		if progressing == nil || progressing.Reason != addonv1beta1.ProgressingReasonCompleted {
+			return fmt.Errorf("condition Progressing is %+v", progressing)
+		}
+		return nil
+	})
 }
 
 // awaitTimes waits until the watch has seen every cluster begin and complete the spec with the hash.

@@ -13,6 +13,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -46,8 +47,10 @@ type FleetStatus struct {
 	// Foundations are the works with api.FoundationLabel: foundations record the version that runs on a cluster, and gates whether the
 	// cluster runs the configuration that OCM wants.
 	Foundations worklisters.ManifestWorkLister
-	Versions    Versions
-	Clock       clock.PassiveClock
+	// Payloads are the works that addon-framework wrote, which tell the delivered configurations.
+	Payloads worklisters.ManifestWorkLister
+	Versions Versions
+	Clock    clock.PassiveClock
 
 	written writePacer
 }
@@ -119,7 +122,10 @@ func (f *FleetStatus) readClusters(out *status.Fleet, spec presentSpec) ([]rollo
 	}
 	var states []rollout.ClusterState
 	for _, addOn := range addOns {
-		completed := f.hasCompleted(addOn, spec)
+		completed, err := f.hasCompleted(addOn, spec)
+		if err != nil {
+			return nil, err
+		}
 		state := readAddOn(addOn, spec, completed)
 		countAddOn(out, addOn, &state, completed)
 		if addOn.DeletionTimestamp != nil {
@@ -176,18 +182,22 @@ func (f *FleetStatus) versionOf(addOn *addonv1beta1.ManagedClusterAddOn) string 
 }
 
 // hasCompleted reports whether the cluster of an add-on that the resource configures runs the spec. OCM keeps the spec that a cluster last
-// completed: after a return to that spec from a spec that the cluster has, maybe in part, only an open gate that names the spec tells that the
-// cluster runs the spec again. The gate of an add-on that is being deleted no longer changes.
-func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) bool {
+// completed: after a return to that spec from a spec that the cluster has, maybe in part, only gate and payloads tell whether the cluster runs
+// the spec again. The gate of an add-on that is being deleted no longer changes.
+func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec presentSpec) (bool, error) {
 	config, ok := revision.ConfigOf(addOn)
 	if !ok || config != spec.config || !revision.Completed(addOn, f.Component, spec.hash) {
-		return false
+		return false, nil
 	}
 	gate, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component))
 	if err != nil || addOn.DeletionTimestamp != nil {
-		return true // the next gate follows a missing gate
+		return true, nil // the next gate follows a missing gate
 	}
-	return manifestwork.RunsSpec(gate, f.Component, config, spec.hash)
+	payloads, err := f.Payloads.ManifestWorks(addOn.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: addOn.Name}))
+	if err != nil {
+		return false, fmt.Errorf("cannot list the works of cluster %q: %w", addOn.Namespace, err)
+	}
+	return manifestwork.RunsSpec(gate, payloads, f.Component, config, spec.hash), nil
 }
 
 // presentSpec is the spec of a resource, with the hash of the spec.

@@ -285,14 +285,16 @@ func TestReturnToCompletedSpec(t *testing.T) {
 	}
 	ready := []func(*addonv1beta1.ManagedClusterAddOn){on("c1"), uses("fleet"), says(available, conditionSet)}
 	for name, tc := range map[string]struct {
-		addOn   []func(*addonv1beta1.ManagedClusterAddOn)
-		running string // hash of the spec; empty for a closed gate
-		want    string
+		addOn              []func(*addonv1beta1.ManagedClusterAddOn)
+		running, delivered string // hashes of the specs that gate and payload name; empty for a closed gate and for no payload
+		want               string
 	}{
-		"the gate is closed":                {ready, "", "Ready Unknown Delivering"},
-		"the gate is open for another spec": {ready, "other", "Ready Unknown Delivering"},
-		"the gate is open for the spec":     {ready, hash, "Ready True Ready"},
-		"the add-on is being deleted":       {append(slices.Clone(ready), leaving), "", "Ready True Ready"},
+		"the gate is closed":                               {ready, "", hash, "Ready Unknown Delivering"},
+		"the gate is open for another spec":                {ready, "other", hash, "Ready Unknown Delivering"},
+		"the gate is open for the spec":                    {ready, hash, hash, "Ready True Ready"},
+		"the gate is open for the spec, without a payload": {ready, hash, "", "Ready True Ready"},
+		"the payload of another spec is not replaced yet":  {ready, hash, "other", "Ready Unknown Delivering"},
+		"the add-on is being deleted":                      {append(slices.Clone(ready), leaving), "", hash, "Ready True Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFleet(t, addOnOf("", tc.addOn...))
@@ -300,10 +302,17 @@ func TestReturnToCompletedSpec(t *testing.T) {
 				Namespace: "c1", Name: manifestwork.GateName(api.Serving),
 				Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
 			}}
+			key := manifestwork.ConfigKey(api.Serving, types.NamespacedName{Namespace: team, Name: "fleet"})
 			if tc.running != "" {
-				manifestwork.OpenGate(gate, map[string]string{manifestwork.ConfigKey(api.Serving, types.NamespacedName{Namespace: team, Name: "fleet"}): tc.running})
+				manifestwork.OpenGate(gate, map[string]string{key: tc.running})
 			}
 			h.works = append(h.works, gate)
+			if tc.delivered != "" {
+				h.works = append(h.works, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "c1", Name: "addon-knative-serving-deploy-0", Labels: map[string]string{addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
+					Annotations: map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: manifestwork.ConfigsText(map[string]string{key: tc.delivered})},
+				}})
+			}
 			h.settle("fleet")
 			if got := h.conditions("fleet"); got[0] != tc.want {
 				t.Errorf("the conditions are %q, want %q first", got, tc.want)

@@ -164,7 +164,7 @@ func (h *fakeHub) start() {
 		Component: api.Serving, Configs: cache.NewGenericLister(c.configs, api.Serving.Resource().GroupResource()),
 		Finder: h.m.Finder, Deliveries: []Delivery{h.m},
 		Fleet: &FleetStatus{
-			Component: api.Serving, AddOnsByConfig: c.addOns, Versions: h, Clock: h.clock, Foundations: h.m.Foundations,
+			Component: api.Serving, AddOnsByConfig: c.addOns, Versions: h, Clock: h.clock, Foundations: h.m.Foundations, Payloads: h.m.Payloads,
 			Granter: &revision.Granter{Definitions: h.m.Definitions, Decisions: clusterlistersv1beta1.NewPlacementDecisionLister(c.decisions)},
 		},
 		Status: &StatusWriter{Component: api.Serving, Client: h.configs, Events: h.events, Clock: h.clock},

@@ -5,6 +5,7 @@ package manifestwork
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,9 +88,12 @@ func RunningConfigs(gate *workv1.ManifestWork) map[string]string {
 	return decodeConfigs(gate.Annotations[api.RunningConfigsAnnotation])
 }
 
-// RunsSpec reports whether the gate records that the cluster runs a spec of a resource.
-func RunsSpec(gate *workv1.ManifestWork, c api.Component, resource types.NamespacedName, specHash string) bool {
-	return RunningConfigs(gate)[ConfigKey(c, resource)] == specHash
+// RunsSpec reports whether the cluster runs a spec of a resource: the gate records the spec, and no payload, if there are any, is of another
+// spec. Between the delivery of another spec and the return to the recorded spec, the payloads alone tell the difference.
+func RunsSpec(gate *workv1.ManifestWork, payloads []*workv1.ManifestWork, c api.Component, resource types.NamespacedName, specHash string) bool {
+	key := ConfigKey(c, resource)
+	isOther := func(p *workv1.ManifestWork) bool { return ConfigsOf(p)[key] != specHash }
+	return RunningConfigs(gate)[key] == specHash && !slices.ContainsFunc(payloads, isOther)
 }
 
 func hasAddOnLabel(w *workv1.ManifestWork) bool { return w.Labels[addonv1beta1.AddonLabelKey] != "" }

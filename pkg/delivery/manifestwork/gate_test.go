@@ -119,12 +119,40 @@ func TestRestoreGate(t *testing.T) {
 			tc.change(gate)
 			RestoreGate(gate, b)
 			checkGate(t, "the gate", gate, tc.wantForOCM, tc.wantSaved)
-			if runs := RunsSpec(gate, api.Serving, resource, "h1"); runs != (tc.wantSaved != nil) {
+			if runs := RunsSpec(gate, nil, api.Serving, resource, "h1"); runs != (tc.wantSaved != nil) {
 				t.Errorf("the gate records the spec: %t", runs)
 			}
 			namespace, name := reference(gate)
 			if gate.Labels[addonv1beta1.AddonLabelKey] != "knative-serving" || namespace != b.Namespace || name != rootCertificates {
 				t.Errorf("the gate has labels %v and refers to ConfigMap %s/%s", gate.Labels, namespace, name)
+			}
+		})
+	}
+}
+
+// TestRunsSpec holds that a payload of another spec contradicts the record of the gate.
+func TestRunsSpec(t *testing.T) {
+	resource := types.NamespacedName{Namespace: "fleet", Name: "default"}
+	of := func(hash string) *workv1.ManifestWork {
+		w := Gate(bundle(t), &addonv1beta1.ManagedClusterAddOn{})
+		OpenGate(w, map[string]string{ConfigKey(api.Serving, resource): hash})
+		return w
+	}
+	for name, tc := range map[string]struct {
+		payloads []*workv1.ManifestWork
+		want     bool
+	}{
+		"no payload":                 {nil, true},
+		"a payload of the spec":      {[]*workv1.ManifestWork{of("h1")}, true},
+		"a payload of another spec":  {[]*workv1.ManifestWork{of("h2")}, false},
+		"a half of another delivery": {[]*workv1.ManifestWork{of("h1"), of("h2")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := RunsSpec(of("h1"), tc.payloads, api.Serving, resource, "h1"); got != tc.want {
+				t.Errorf("the cluster runs the spec: %t, want %t", got, tc.want)
+			}
+			if RunsSpec(of("h1"), tc.payloads, api.Serving, resource, "h3") {
+				t.Error("the cluster runs a spec that the gate does not record")
 			}
 		})
 	}

@@ -4,7 +4,6 @@ package managedclusteraddon
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -57,21 +56,20 @@ func (r *Reconciler) redeliverPayload(ctx context.Context, s *scope, in addon.De
 	return reconcile.Result{}, r.writePayload(ctx, s, bundle, configs)
 }
 
-// redeliveredConfigs returns the running configurations, which the gate names, unless the payload is of other configurations or is being
-// deleted; otherwise nil. A cluster that never ran a payload has nothing to keep.
+// redeliveredConfigs returns the delivered configurations, which the payload names, or without a payload the configurations that the cluster
+// runs by the record of the gate; nil without these, and while a payload is being deleted. A cluster that never ran a payload has nothing to
+// keep.
 func (s *scope) redeliveredConfigs(fault *render.Error) map[string]string {
 	if fault.Reason == api.FaultConfigPending || s.gate == nil || s.annotationOfFoundation(api.RunningVersionAnnotation) == "" {
 		return nil
 	}
-	configs := manifestwork.RunningConfigs(s.gate)
 	if len(s.payloads) == 0 {
-		return configs
+		return manifestwork.RunningConfigs(s.gate)
 	}
-	isLeaving := slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil })
-	if isLeaving || !maps.Equal(manifestwork.Delivered(s.payloads), configs) {
+	if slices.ContainsFunc(s.payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }) {
 		return nil
 	}
-	return configs
+	return manifestwork.Delivered(s.payloads)
 }
 
 // hasAppliedPayload reports whether the agent has applied the whole payload of the bundle, with webhooks that refuse requests. One of several

@@ -60,9 +60,9 @@ func TestRedelivery(t *testing.T) {
 		again bool
 	}{
 		"the payload is gone": {reason: "The cluster keeps the configuration.", want: []string{patchStatus, createPayload}},
-		"the wave is not complete": {
-			reason: "A closed gate names the delivered configuration.", want: []string{patchStatus, createPayload},
-			change: func(h *fakeHub) { h.works[1].Labels[addonv1beta1.AddonLabelKey] = "knative-serving" },
+		"the workloads fail": {
+			reason: "A held gate records the configuration.", want: []string{patchStatus, createPayload},
+			change: func(h *fakeHub) { manifestwork.HoldGate(h.works[1]) },
 		},
 		"the payload is leaving": {
 			reason: "The agent deletes the objects first.", want: []string{patchStatus},
@@ -109,11 +109,20 @@ func TestRedelivery(t *testing.T) {
 				}
 			},
 		},
-		"an incomplete payload of another configuration": {
-			reason: "The gate does not describe the payload.", want: []string{patchStatus},
+		"an incomplete payload of a configuration that did not run yet": {
+			reason: "The cluster keeps the delivered configuration.", want: []string{patchStatus, updatePayload},
 			change: func(h *fakeHub) {
 				p := withFurtherObject(incompletePayload(t))
 				p.Annotations[workv1.ManifestConfigSpecHashAnnotationKey] = manifestwork.ConfigsText(configs("h0"))
+				h.bundlesOf["h0"] = rolling
+				h.with(p)
+			},
+		},
+		"an incomplete payload without a configuration": {
+			reason: "Nothing names the delivered configuration.", want: []string{patchStatus},
+			change: func(h *fakeHub) {
+				p := withFurtherObject(incompletePayload(t))
+				p.Annotations = nil
 				h.with(p)
 			},
 		},

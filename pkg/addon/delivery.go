@@ -151,7 +151,7 @@ func awaitedGate(in DeliveryInput) string {
 		return fmt.Sprintf("%q to be created", name)
 	case in.Gate.DeletionTimestamp != nil:
 		return fmt.Sprintf("%q to be recreated", name)
-	case in.Gate.Labels[addonv1beta1.AddonLabelKey] == "":
+	case in.Gate.Labels[addonv1beta1.AddonLabelKey] != in.Component.AddOnName():
 		return fmt.Sprintf("%q to have OCM's label", name)
 	case maps.Equal(manifestwork.ConfigsOf(in.Gate), wanted) && manifestwork.HasOtherConfigs(in.Payloads, wanted, in.Bundle, in.Foundation):
 		return fmt.Sprintf("%q to be closed: the cluster gets a former configuration again", name)

@@ -150,7 +150,8 @@ func (k *hostileAgent) forgeLabels(t *testing.T) {
 		labels map[string]any
 		want   map[string]string
 	}{
-		{manifestwork.FoundationName(api.Serving), removed, ofFoundation}, {manifestwork.FoundationName(api.Serving), added, ofFoundation},
+		{manifestwork.FoundationName(api.Serving), removed, ofFoundation},
+		{manifestwork.FoundationName(api.Serving), added, ofFoundation},
 		{manifestwork.GateName(api.Serving), removed, ofGate},
 	} {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": forgery.labels}})

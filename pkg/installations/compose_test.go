@@ -44,7 +44,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Works = append(o.Works, gate("cluster1", fleet, hashOf(t, fleet)))
+				o.Works = append(o.Works, gate(fleet, hashOf(t, fleet)))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - REV True Ready 5m - cluster1/knative-serving"},
@@ -53,7 +53,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Works = append(o.Works, gate("cluster1", fleet, ""))
+				o.Works = append(o.Works, gate(fleet, ""))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
@@ -62,7 +62,7 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				o.Works = append(o.Works, gate("cluster1", fleet, other))
+				o.Works = append(o.Works, gate(fleet, other))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},
@@ -71,10 +71,10 @@ func TestCompose(t *testing.T) {
 			func() Objects {
 				o := servings(fleet)
 				o.AddOns = append(o.AddOns, addOn(t, "cluster1", fleet, hashOf(t, fleet), resolved, delivered, available))
-				payload := gate("cluster1", fleet, other)
+				payload := gate(fleet, other)
 				payload.Name = "addon-knative-serving-deploy-0"
 				delete(payload.Labels, api.FoundationLabel)
-				o.Works = append(o.Works, payload, gate("cluster1", fleet, hashOf(t, fleet)))
+				o.Works = append(o.Works, payload, gate(fleet, hashOf(t, fleet)))
 				return o
 			},
 			[]string{"cluster1 knative-serving ManifestWork - ->REV Unknown Delivering - - cluster1/knative-serving"},

@@ -171,11 +171,11 @@ func foundation(cluster, running string) *metav1.PartialObjectMetadata {
 	}
 }
 
-// gate returns the metadata of the gate of Serving on a cluster, which records that the cluster runs a spec of a resource; an empty hash is a
+// gate returns the metadata of the gate of Serving on cluster1, which records that the cluster runs a spec of a resource; an empty hash is a
 // closed gate.
-func gate(cluster string, config *unstructured.Unstructured, specHash string) *metav1.PartialObjectMetadata {
+func gate(config *unstructured.Unstructured, specHash string) *metav1.PartialObjectMetadata {
 	work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster, Name: manifestwork.GateName(api.Serving),
+		Namespace: "cluster1", Name: manifestwork.GateName(api.Serving),
 		Labels: map[string]string{api.FoundationLabel: string(api.Serving), addonv1beta1.AddonLabelKey: api.Serving.AddOnName()},
 	}}
 	if specHash != "" {

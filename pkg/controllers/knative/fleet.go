@@ -27,6 +27,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
+	"open-cluster-management.io/knative-addon/pkg/hub"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 	"open-cluster-management.io/knative-addon/pkg/rollout"
@@ -189,8 +190,11 @@ func (f *FleetStatus) hasCompleted(addOn *addonv1beta1.ManagedClusterAddOn, spec
 	if !ok || config != spec.config || !revision.Completed(addOn, f.Component, spec.hash) {
 		return false, nil
 	}
-	gate, err := f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component))
-	if err != nil || addOn.DeletionTimestamp != nil {
+	gate, err := hub.IgnoreNotFound(f.Foundations.ManifestWorks(addOn.Namespace).Get(manifestwork.GateName(f.Component)))
+	if err != nil {
+		return false, fmt.Errorf("cannot get the gate of cluster %q: %w", addOn.Namespace, err)
+	}
+	if gate == nil || addOn.DeletionTimestamp != nil {
 		return true, nil // the next gate follows a missing gate
 	}
 	payloads, err := f.Payloads.ManifestWorks(addOn.Namespace).List(labels.SelectorFromSet(labels.Set{addonv1beta1.AddonLabelKey: addOn.Name}))

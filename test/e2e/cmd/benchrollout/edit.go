@@ -37,8 +37,7 @@ type edit struct {
 }
 
 // edits compares the duration of edits of one line with the duration of the same edit by the bare client. The hub has one set of works of the
-// bare client at a time. The first edit of a fleet grows the memory of the API server, which takes much time on a virtual machine that gets memory
-// from its host page by page: the bare client edits once before the comparison.
+// bare client at a time.
 func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partEdit) {
 		return nil, nil
@@ -46,15 +45,9 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	var ours []edit
 	bares := map[string][]bareEdit{}
 	for i, s := range f.comparisons() {
-		b, err := f.newBare(ctx, s)
+		b, err := f.startBare(ctx, s)
 		if err != nil {
 			return nil, err
-		}
-		if i == 0 {
-			progress("an edit of the bare client before the comparison")
-			if _, err := b.edit(ctx); err != nil {
-				return nil, err
-			}
 		}
 		for range f.opts.rounds {
 			if i == 0 { // the same works: by turns
@@ -80,6 +73,18 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	}
 	rss, err := harness.Memory(pid)
 	return f.editRows(ours, bares, rss), err
+}
+
+// startBare returns a bare client that has edited the works once. The first edit of a fleet grows the memory of the API server, which takes much
+// time on a virtual machine that gets memory from its host page by page.
+func (f *fleet) startBare(ctx context.Context, s bareSet) (*bare, error) {
+	b, err := f.newBare(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	progress("bare client: an edit before the comparison")
+	_, err = b.edit(ctx)
+	return b, err
 }
 
 // comparisons are the works of the bare client that the options select.

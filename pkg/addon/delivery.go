@@ -143,7 +143,8 @@ func awaitedFoundation(in DeliveryInput) string {
 }
 
 // awaitedGate describes the awaited change of the gate; empty when OCM cannot take the cluster for complete before the cluster runs
-// the payload: the gate does not name the configurations of the next payload, or the cluster has these configurations already.
+// the payload: the gate does not name the configurations of the next payload, for OCM or as a record, or the cluster has these configurations
+// already.
 func awaitedGate(in DeliveryInput) string {
 	name, wanted := manifestwork.GateName(in.Component), agentdeploy.ConfigsToMap(in.Configs)
 	switch {
@@ -153,8 +154,13 @@ func awaitedGate(in DeliveryInput) string {
 		return fmt.Sprintf("%q to be recreated", name)
 	case in.Gate.Labels[addonv1beta1.AddonLabelKey] != in.Component.AddOnName():
 		return fmt.Sprintf("%q to have OCM's label", name)
-	case maps.Equal(manifestwork.ConfigsOf(in.Gate), wanted) && manifestwork.HasOtherConfigs(in.Payloads, wanted, in.Bundle, in.Foundation):
+	case namesConfigs(in.Gate, wanted) && manifestwork.HasOtherConfigs(in.Payloads, wanted, in.Bundle, in.Foundation):
 		return fmt.Sprintf("%q to be closed: the cluster gets a former configuration again", name)
 	}
 	return ""
+}
+
+// namesConfigs reports whether a gate names the configurations for OCM or as a record.
+func namesConfigs(gate *workv1.ManifestWork, configs map[string]string) bool {
+	return maps.Equal(manifestwork.ConfigsOf(gate), configs) || maps.Equal(manifestwork.RunningConfigs(gate), configs)
 }

@@ -157,6 +157,14 @@ func TestDetermineDelivery(t *testing.T) {
 			},
 			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be closed: the cluster gets a former configuration again"},
 		},
+		"the gate is held with the record of the configuration, and the payload has another": {
+			reason: "The controller would open the gate by a report on the former objects.",
+			change: func(in *DeliveryInput) {
+				manifestwork.HoldGate(in.Gate)
+				in.Payloads = []*workv1.ManifestWork{payloadOf("addon-knative-serving-deploy-0", "h2")}
+			},
+			want: DeliveryDecision{AwaitingGate, "", gateWork + "to be closed: the cluster gets a former configuration again"},
+		},
 		"the gate is open for the configuration, and only one of two payloads has the configuration": {
 			reason: "OCM would take the cluster for complete.",
 			change: func(in *DeliveryInput) {

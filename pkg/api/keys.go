@@ -102,7 +102,7 @@ const (
 	VerificationAnnotation = Prefix + "verification"
 	// VerificationVariable is the name of the customized variable of an AddOnDeploymentConfig with the values of VerificationAnnotation.
 	VerificationVariable = "knativeVerification"
-	// VerificationNone verifies nothing.
+	// VerificationNone delivers no Service: an installation is complete when its workloads run.
 	VerificationNone = "None"
 	// VerificationService delivers a Knative Service when the workloads run, and removes the Service when the Service was Ready.
 	VerificationService = "Service"

@@ -69,7 +69,7 @@ type composer struct {
 }
 
 // Compose returns one installation for each ManagedClusterAddOn, and one for each resource that installs on one cluster and has no
-// ManagedClusterAddOn. A resource that configures add-ons alone is no installation.
+// ManagedClusterAddOn. For a resource that only configures add-ons, Compose returns the installations of the add-ons.
 func Compose(objects Objects) []Installation {
 	c := composer{
 		resources: map[resourceKey]resource{}, versions: map[addOnKey]map[string]string{}, gates: map[addOnKey]*workv1.ManifestWork{},

@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	// listTimeout is the time for one list of the hub with all its pages.
+	// listTimeout bounds the requests for all pages of one list of the hub.
 	listTimeout = 30 * time.Second
 	// pageSize is the number of objects that one request for a list returns.
 	pageSize = 500
@@ -181,7 +181,7 @@ func (h *Hub) list(ctx context.Context, q Query) (Objects, []*ListError, []sourc
 	return out, failed, listed
 }
 
-// listSource returns the objects of one list, which it reads in pages.
+// listSource returns the objects of one list. The hub sends the list in pages.
 func (h *Hub) listSource(ctx context.Context, s source) ([]runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -50,7 +50,7 @@ var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
 // longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
 func longStories() []string {
 	return []string{
-		"TestGuard", "TestModes", "TestReference", "TestSharedFleet", "TestManagerKilled", "TestFaultsRemoval", "TestFaultyRequests",
+		"TestGuard", "TestModes", "TestPush", "TestReference", "TestSharedFleet", "TestManagerKilled", "TestFaultsRemoval", "TestFaultyRequests",
 		"TestUserFinalizer", "TestRollout", "TestLocalInstalls", "TestHostileCluster", "TestRenderings", "TestPermissions", "TestWaves",
 		"TestScores", "TestHostileRemoval", "TestClusterProxy", "TestDirectRenderings", "TestTwoHubs", "TestKnativeFleet", "TestPushLife",
 		"TestReferenceFaults", "TestHostileSpoke",

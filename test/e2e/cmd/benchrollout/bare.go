@@ -106,7 +106,8 @@ func (f *fleet) newBare(ctx context.Context, set bareSet) (*bare, error) {
 	return b, played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
 		err := retryRequest(func() error {
 			_, err := b.client.WorkV1().ManifestWorks(cluster).Create(ctx, &workv1.ManifestWork{
-				ObjectMeta: metav1.ObjectMeta{Name: b.name()}, Spec: b.spec,
+				// With the finalizer, the agents write each work once less.
+				ObjectMeta: metav1.ObjectMeta{Name: b.name(), Finalizers: []string{workv1.ManifestWorkFinalizer}}, Spec: b.spec,
 			}, metav1.CreateOptions{})
 			return err
 		})
@@ -125,8 +126,8 @@ type bareEdit struct {
 	shares cpuShares
 }
 
-// edit changes the line in all works.
-func (b *bare) edit(ctx context.Context) (out bareEdit, err error) {
+// edit changes the line in the works of some clusters.
+func (b *bare) edit(ctx context.Context, clusters []string) (out bareEdit, err error) {
 	if err := b.calm(ctx); err != nil {
 		return out, err
 	}
@@ -146,13 +147,13 @@ func (b *bare) edit(ctx context.Context) (out bareEdit, err error) {
 	if err != nil {
 		return out, err
 	}
-	written := expect("works of the bare client with the edit", len(b.clusters))
+	written := expect("works of the bare client with the edit", len(clusters))
 	defer b.agents.AddWatcher(func(w *workv1.ManifestWork) {
 		if w.Name == b.name() && carries(w, b.value) {
 			written.see(w.Namespace)
 		}
 	})()
-	err = played.ForEachCluster(ctx, b.clusters, func(ctx context.Context, cluster string) error {
+	err = played.ForEachCluster(ctx, clusters, func(ctx context.Context, cluster string) error {
 		err := retryRequest(func() error {
 			_, err := b.client.WorkV1().ManifestWorks(cluster).Patch(ctx, b.name(), types.MergePatchType, patch, metav1.PatchOptions{})
 			return err

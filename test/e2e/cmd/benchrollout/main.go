@@ -84,7 +84,10 @@ func parse() (options, error) {
 	if opts.clusters < 1 || opts.spokes < 1 || opts.rounds < 1 {
 		return opts, errors.New("-clusters, -spokes and -rounds have to be above 0")
 	}
-	return opts, opts.choose(*parts, *components, *compare)
+	if err := opts.choose(*parts, *components, *compare); err != nil || opts.profiles == "" {
+		return opts, err
+	}
+	return opts, os.MkdirAll(opts.profiles, 0o750)
 }
 
 // choose reads the flags that are lists.

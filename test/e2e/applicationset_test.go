@@ -106,7 +106,7 @@ func newPlacedServices(t *testing.T, argo harness.ArgoCD) placedServices {
 	if err := os.WriteFile(values, readManifests(t, "gitops.md", "placement-values"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := ownLab(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second, Log: os.Stderr})
+	l := ownLab(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync, Log: os.Stderr})
 	f, err := harness.Install(t.Context(), l, harness.Options{Helm: []string{
 		"--values", values, "--set", "serving.installStrategy.rolloutStrategy.progressive.minSuccessTime=1s", // for the second cluster of the rollout
 	}})

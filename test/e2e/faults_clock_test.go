@@ -22,7 +22,7 @@ import (
 // that is 10 minutes behind. The resource names the object, and is Ready again after the next report of the agent.
 func TestSkewedClock(t *testing.T) {
 	startNightlyStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	w := way{push: p, spoke: connect(t, p.Managed[0])}
 	p.bind(t)
 	w.apply(t, api.Serving, w.Name, kourier())

@@ -24,7 +24,7 @@ import (
 // names the object that the removal waits for, and ends after the finalizer is gone.
 func TestUserFinalizer(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second, KnativeControllers: true}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync, KnativeControllers: true}, harness.Options{})
 	p.bind(t)
 	p.token(t, p.Spokes[0].Name, p.Spokes[0], p.Spokes[0].Credential.Token)
 	ways := []way{{push: p, spoke: connect(t, p.Managed[0])}, {push: p, spoke: connect(t, p.Spokes[0])}}

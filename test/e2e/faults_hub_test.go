@@ -20,7 +20,7 @@ import (
 // the next cluster, and no cluster gets a spec that its wave did not reach.
 func TestRolloutWithoutHub(t *testing.T) {
 	startNightlyStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: statusSync})
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)

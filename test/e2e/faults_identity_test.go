@@ -40,7 +40,7 @@ const (
 // forgotten, and no cluster gets a second Knative.
 func TestInstallationIdentity(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: statusSync}, harness.Options{})
 	i := profileIdentity{push: p, one: connect(t, p.Spokes[0]), two: connect(t, p.Spokes[1])}
 	i.token(t, movedName, i.one.Cluster, i.one.Credential.Token)
 	i.token(t, i.one.Name, i.one.Cluster, i.one.Credential.Token)

@@ -36,7 +36,7 @@ const (
 // No cluster is written to, and every installation has its owner again afterwards.
 func TestKindsRemoved(t *testing.T) {
 	startNightlyStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	p.bind(t)
 	p.token(t, p.Spokes[0].Name, p.Spokes[0], p.Spokes[0].Credential.Token)
 	ways := []way{{push: p, spoke: connect(t, p.Managed[0])}, {push: p, spoke: connect(t, p.Spokes[0])}}

@@ -28,7 +28,7 @@ import (
 // earlier content or is created twice, nothing is written at rest, and a single manager finds nothing to change.
 func TestTwoLeaders(t *testing.T) {
 	startNightlyStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	const second = harness.Manager + "-2"
 	if err := p.RunManager(t.Context(), second); err != nil {
 		t.Fatal(err)

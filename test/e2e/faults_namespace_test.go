@@ -25,7 +25,7 @@ import (
 // with ConfigMaps of a user.
 func TestNamespaceFaults(t *testing.T) {
 	startNightlyStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	p.bind(t)
 	p.token(t, p.Spokes[0].Name, p.Spokes[0], p.Spokes[0].Credential.Token)
 	ways := []way{{push: p, spoke: connect(t, p.Managed[0])}, {push: p, spoke: connect(t, p.Spokes[0])}}

@@ -58,7 +58,7 @@ func TestNewerManager(t *testing.T) {
 // newNewerManager returns a hub with this manager, and with one cluster for each mode of delivery.
 func newNewerManager(t *testing.T) newerManager {
 	t.Helper()
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	return newerManager{
 		push:   p,
 		pulled: way{push: p, spoke: connect(t, p.Managed[0])}, direct: way{push: p, spoke: connect(t, p.Spokes[0])},

@@ -37,7 +37,7 @@ const (
 // Another manager leads and delivers an edit. The former leader undoes nothing, and ends.
 func TestPartition(t *testing.T) {
 	startNightlyStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync})
 	proxy := startProxy(t, l.Hub)
 	s := newPartitionStory(t, l, proxy)
 

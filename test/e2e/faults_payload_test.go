@@ -33,7 +33,7 @@ const servingNamespace = "knative-serving"
 // payload complete.
 func TestPayloadFaults(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	m, c := team{Fleet: f}, f.Managed[0]
 
 	t.Run("a quota delays the ConfigMaps", func(t *testing.T) { delayByQuota(t, m, c) })

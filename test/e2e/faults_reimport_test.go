@@ -27,7 +27,7 @@ import (
 // keeps its Knative when the lost cluster itself comes back.
 func TestReimported(t *testing.T) {
 	startNightlyStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 3, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 3, StatusSyncInterval: statusSync}, harness.Options{})
 	lost, foreign, empty, detached := p.Managed[0], p.Spokes[0], p.Spokes[1], p.Spokes[2]
 	p.bind(t)
 	w := way{push: p, spoke: connect(t, lost)}

@@ -30,7 +30,7 @@ import (
 // cluster.
 func TestFaultsRemoval(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	managed, detached, direct := p.Managed[0], p.Managed[1], p.Spokes[0]
 	p.token(t, direct.Name, direct, direct.Credential.Token)
 	p.apply(t, api.Serving, direct.Name, kourier())

@@ -48,7 +48,7 @@ type faultyFleet struct {
 
 func newFaultyFleet(t *testing.T) faultyFleet {
 	t.Helper()
-	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync})
 	f := faultyFleet{hubProxy: startProxy(t, l.Hub), edgeProxy: startProxy(t, l.Spokes[0])}
 	f.push = installDeliveryHub(t, l, harness.Options{HubProxy: f.hubProxy})
 	f.bind(t)

@@ -128,7 +128,7 @@ type storageStory struct {
 
 func newStorageStory(t *testing.T) storageStory {
 	t.Helper()
-	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second, OwnHubEtcd: true}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync, OwnHubEtcd: true}, harness.Options{})
 	s := storageStory{push: p}
 	for _, c := range p.Lab.Clusters() {
 		s.ways = append(s.ways, way{push: p, spoke: connect(t, c)})

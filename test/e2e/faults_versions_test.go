@@ -24,7 +24,7 @@ import (
 // Job that cannot finish.
 func TestVersionFaults(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	c := f.Managed[0]
 	m.version(t, "1.21")

@@ -31,8 +31,13 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-// resync is how often work agents apply everything again in these tests, plus up to half of it.
-const resync = 15 * time.Second
+const (
+	// statusSync is the interval at which a work agent reads every object of its works. With 2 s, an agent and the API server of the agent occupy half
+	// of a core.
+	statusSync = 5 * time.Second
+	// resync is how often work agents apply everything again in these tests, plus up to half of it.
+	resync = 15 * time.Second
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -58,7 +63,7 @@ func TestMain(m *testing.M) {
 // TestSharedFleet runs the stories that one fleet of two managed clusters serves in turn. None depends on another one.
 func TestSharedFleet(t *testing.T) {
 	startMainStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync, Log: os.Stderr})
+	l := ownLab(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync, ResyncInterval: resync, Log: os.Stderr})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {
 		t.Fatal(err)

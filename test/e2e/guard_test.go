@@ -30,7 +30,7 @@ import (
 // TestGuard is about removals that nobody meant, and those that somebody did.
 func TestGuard(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: statusSync})
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)

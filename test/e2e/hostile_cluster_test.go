@@ -65,7 +65,7 @@ type leakWatch struct {
 // was not given, and no work of the cluster ever has a value of that.
 func TestHostileCluster(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync})
 	m := newTeam(t, f, "team-b")
 	k := newKlusterlet(t, m, f.Managed[0])
 	private := m.createPrivateConfig(t)

@@ -36,7 +36,7 @@ const tenantNamespace = "tenant"
 // TestHostileHub plays tenants of a hub that installs Knative on itself.
 func TestHostileHub(t *testing.T) {
 	startRestStory(t)
-	started := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	started := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	f, err := harness.Install(t.Context(), started, harness.Options{LocalInstalls: true})
 	if err != nil {
 		t.Fatal(err)

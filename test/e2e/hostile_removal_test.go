@@ -86,7 +86,7 @@ spec: {namespace: default}
 // The work agent delivers with the permissions of an executor.
 func TestHostileRemoval(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{
 		Helm:    []string{"--set", "works.executor.namespace=" + executorNamespace, "--set", "works.executor.name=" + executorName},
 		Manager: []string{"--work-executor=" + executorNamespace + "/" + executorName},
 	})

@@ -44,7 +44,7 @@ type hostileInput struct {
 // resources name manifests on a server that is slow, huge, or leads into the network of the hub.
 func TestHostileRendering(t *testing.T) {
 	startRestStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	manifests := startManifestServer(t, l.Hub)
 	f, err := harness.Install(t.Context(), l, manifests.options())
 	if err != nil {

@@ -34,7 +34,7 @@ type hostileTenant struct {
 // TestHostileTenant plays a tenant who wants to become administrator of a managed cluster by the content of his resources.
 func TestHostileTenant(t *testing.T) {
 	startRestStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	f, err := harness.Install(t.Context(), l, harness.Options{}) // the release's namespace is the one that is trusted
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ const heldTimeout = "321"
 // selections is used.
 func TestMixedFleet(t *testing.T) {
 	startNightlyStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 3, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync})
+	l := ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 3, StatusSyncInterval: statusSync, ResyncInterval: resync})
 	serveDecisions(t, l)
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)

@@ -46,7 +46,7 @@ type knativeFleet struct {
 // trusted, and the admission policies are on.
 func TestKnativeFleet(t *testing.T) {
 	startRestStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync})
 	serveDecisions(t, l)
 	p := installDeliveryHub(t, l, harness.Options{Trusted: []string{"administrators"}})
 	p.bind(t)

@@ -29,7 +29,7 @@ const maintenance = "example.com/maintenance"
 // TestMigration runs what OCM's documentation does with Placements, with the add-on in the place of the workload.
 func TestMigration(t *testing.T) {
 	startNightlyStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second}, "--max-removal=100%")
+	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: statusSync}, "--max-removal=100%")
 	m := newTeam(t, f, "migration")
 	m.selectBy(t, placementName, clusterv1beta1.PlacementSpec{
 		NumberOfClusters: new(int32(1)),

@@ -42,7 +42,7 @@ type way struct {
 func TestModes(t *testing.T) {
 	startRestStory(t)
 	// Without admission policies, so that the conditions tell of what these would refuse.
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second},
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync},
 		harness.Options{Helm: []string{"--set", "admissionPolicies.enabled=false"}, Manager: []string{"--metrics-per-cluster"}})
 	for _, namespace := range []string{"green", "red"} {
 		if _, err := p.Command(t.Context(), "kubectl", "create", "namespace", namespace); err != nil {

@@ -29,7 +29,7 @@ const (
 // TestWithoutHubOrManager takes the hub away from the manager, and then the manager away from the hub.
 func TestWithoutHubOrManager(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	enabled(t, f, []api.Component{api.Serving}, f.Managed[0])
 	t.Run("a manager waits for a hub that stops to answer", func(t *testing.T) { outage(t, f) })
 	t.Run("a manager that starts without a hub waits for the hub", func(t *testing.T) { startWithoutHub(t, f) })

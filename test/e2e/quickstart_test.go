@@ -28,7 +28,7 @@ type quickstart struct {
 func TestQuickstart(t *testing.T) {
 	startRestStory(t)
 	blocks := readBlocks(t, "quickstart.md")
-	q := startQuickstart(t, ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: 2 * time.Second}))
+	q := startQuickstart(t, ownLab(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync}))
 	if !q.followPage(t, blocks) {
 		return
 	}

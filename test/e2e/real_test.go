@@ -26,13 +26,8 @@ import (
 	"open-cluster-management.io/knative-addon/test/lab"
 )
 
-const (
-	// realStatusSync is the interval of the work agent, which polls every object of the works: with 2 s, as in other stories, agent and API
-	// server occupy half of a core.
-	realStatusSync = 5 * time.Second
-	// helloPods selects the pods of the user's Service.
-	helloPods = "serving.knative.dev/service=hello"
-)
+// helloPods selects the pods of the user's Service.
+const helloPods = "serving.knative.dev/service=hello"
 
 // realStory is a fleet whose first cluster has a real node, with a Service of a user there.
 type realStory struct {
@@ -85,7 +80,7 @@ func TestRealRemoval(t *testing.T) {
 func newRealStory(t *testing.T, clusters int) *realStory {
 	t.Helper()
 	l := ownLab(t, lab.Options{
-		ManagedClusters: clusters, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: realStatusSync, Log: os.Stderr,
+		ManagedClusters: clusters, RealNodes: []string{"cluster1"}, RealEventing: true, StatusSyncInterval: statusSync, Log: os.Stderr,
 	})
 	f, err := harness.Install(t.Context(), l, harness.Options{})
 	if err != nil {

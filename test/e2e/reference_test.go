@@ -153,7 +153,7 @@ func (m team) ready(t *testing.T, c api.Component, name string) {
 // cluster has stories.
 func TestReference(t *testing.T) {
 	startMainStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync})
 	blue, green := newTeam(t, f, "blue"), newTeam(t, f, "green")
 	one, two := f.Managed[0], f.Managed[1]
 
@@ -173,7 +173,7 @@ func TestReference(t *testing.T) {
 // TestReferenceFaults is about a KnativeServing with spec.clusterProfileRef whose cluster refuses objects, or is away.
 func TestReferenceFaults(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync})
 	blue, one := newTeam(t, f, "blue"), f.Managed[0]
 	installReference(t, blue, one.Name)
 

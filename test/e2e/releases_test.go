@@ -26,7 +26,7 @@ import (
 // manager starts, and while the manager has no directory.
 func TestFurtherReleases(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	c := f.Managed[0]
 	dir, flags := writeRelease(t)

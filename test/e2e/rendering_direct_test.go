@@ -38,7 +38,7 @@ const (
 // manager that renders the same spec differently. A cluster that refuses the rendering stops the rollout, across restarts of the manager.
 func TestDirectRenderings(t *testing.T) {
 	startRestStory(t)
-	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: statusSync})
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)
 	for _, c := range p.Spokes {

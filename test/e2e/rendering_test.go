@@ -58,7 +58,7 @@ const (
 // the rollout, across restarts of the manager; the clusters after it keep their works to the byte.
 func TestRenderings(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)

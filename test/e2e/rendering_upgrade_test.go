@@ -29,7 +29,7 @@ func TestUpgradedRendering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ownLab(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: statusSync})
 	f, err := harness.Install(t.Context(), l, harness.Options{Checkout: checkout})
 	if err != nil {
 		t.Fatal(err)

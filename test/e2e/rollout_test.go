@@ -36,7 +36,7 @@ const marker = "7777s"
 func TestRollout(t *testing.T) {
 	startRestStory(t)
 	// Without a lease that a killed manager would keep for a while.
-	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: statusSync})
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)

@@ -25,7 +25,7 @@ import (
 // TestScores is about workloads that are placed where Knative is.
 func TestScores(t *testing.T) {
 	startRestStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: 2 * time.Second})
+	f := ownFleet(t, lab.Options{ManagedClusters: 3, StatusSyncInterval: statusSync})
 	m := newTeam(t, f, "scheduling")
 	with := f.Managed[:2] // cluster3 stays without Knative
 	enabled(t, f, []api.Component{api.Serving}, with...)

@@ -44,7 +44,7 @@ const withWebhook = `{"spec":{"patches":null}}`
 // accept what Knative writes, and the end of a deletion.
 func TestStartOfWebhooks(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: 2 * time.Second, ResyncInterval: resync}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, Spokes: 1, StatusSyncInterval: statusSync, ResyncInterval: resync}, harness.Options{})
 	pulled, direct := p.Managed[0], p.Spokes[0]
 	p.token(t, direct.Name, direct, direct.Credential.Token)
 	p.apply(t, api.Serving, direct.Name, withoutWebhook())

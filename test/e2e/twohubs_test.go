@@ -30,8 +30,8 @@ type sharedCluster struct{ pull, push way }
 // itself when the first one is gone.
 func TestTwoHubs(t *testing.T) {
 	startRestStory(t)
-	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: 2 * time.Second}, harness.Options{})
-	q := newPush(t, lab.Options{StatusSyncInterval: 2 * time.Second}, harness.Options{})
+	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, harness.Options{})
+	q := newPush(t, lab.Options{StatusSyncInterval: statusSync}, harness.Options{})
 	c := p.Managed[0]
 	if err := q.Join(t.Context(), c); err != nil {
 		t.Fatal(err)

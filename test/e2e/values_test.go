@@ -36,7 +36,7 @@ func deploymentConfigs() schema.GroupVersionResource {
 // TestValues gives two clusters one configuration that uses a label, a claim and a variable, and changes them.
 func TestValues(t *testing.T) {
 	startRestStory(t)
-	v := valueFleet{Fleet: ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second})}
+	v := valueFleet{Fleet: ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync})}
 	var err error
 	if v.hub, err = dynamic.NewForConfig(v.Hub.Config); err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func (m team) awaitVerified(t *testing.T, c *lab.Cluster, reason, text string) {
 // TestVerification rolls an edit out to two managed clusters, whose installations a Service has to verify.
 func TestVerification(t *testing.T) {
 	startNightlyStory(t)
-	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 2, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	m.createPlacement(t)
 	available(t, f, []api.Component{api.Serving}, f.Managed...)
@@ -153,7 +153,7 @@ func removeDuringVerification(t *testing.T, m team) {
 // TestDirectVerification rolls Serving out to two clusters without a work agent, whose installations a Service has to verify.
 func TestDirectVerification(t *testing.T) {
 	startRestStory(t)
-	l := ownLab(t, lab.Options{Spokes: 2, StatusSyncInterval: 2 * time.Second})
+	l := ownLab(t, lab.Options{Spokes: 2, StatusSyncInterval: statusSync})
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)
 	f := knativeFleet{push: p}

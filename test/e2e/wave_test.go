@@ -33,7 +33,7 @@ const canaries = "canaries"
 func TestWaves(t *testing.T) {
 	startRestStory(t)
 	// Without a lease that a killed manager would keep for a while.
-	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: 2 * time.Second}, "--leader-elect=false")
+	f := ownFleet(t, lab.Options{ManagedClusters: 4, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	for _, c := range f.Managed[2:] {
 		_, err := f.Clusters.ClusterV1().ManagedClusters().Patch(t.Context(), c.Name, types.MergePatchType,

@@ -50,20 +50,11 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		for range f.opts.rounds {
-			if i == 0 { // the same works: by turns
-				e, err := f.edit(ctx)
-				if err != nil {
-					return nil, err
-				}
-				ours = append(ours, e)
-			}
-			d, err := b.edit(ctx, f.clusters)
-			if err != nil {
-				return nil, err
-			}
-			bares[s.name] = append(bares[s.name], d)
+		edits, others, err := f.editByTurns(ctx, b, i == 0) // the other sets differ from our works
+		if err != nil {
+			return nil, err
 		}
+		ours, bares[s.name] = append(ours, edits...), others
 		if i == len(sets)-1 {
 			break // a removal of the last works would take minutes with 1,000 clusters
 		}
@@ -77,6 +68,25 @@ func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	}
 	rss, err := harness.Memory(pid)
 	return f.editRows(ours, bares, rss), err
+}
+
+// editByTurns edits the works of the bare client once in each round, and before that, if withOurs is true, the KnativeServing.
+func (f *fleet) editByTurns(ctx context.Context, b *bare, withOurs bool) (ours []edit, bares []bareEdit, err error) {
+	for range f.opts.rounds {
+		if withOurs {
+			e, err := f.edit(ctx)
+			if err != nil {
+				return ours, bares, err
+			}
+			ours = append(ours, e)
+		}
+		e, err := b.edit(ctx, f.clusters)
+		if err != nil {
+			return ours, bares, err
+		}
+		bares = append(bares, e)
+	}
+	return ours, bares, nil
 }
 
 // startBare returns a bare client that has edited the works of a third of the clusters. The first edits of a fleet grow the memory of the API server,

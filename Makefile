@@ -140,7 +140,7 @@ verify: ## Everything that can be checked without running the code.
 ##@ Test
 
 # How many stories of the end-to-end tests act at a time; beside these stories, the fleet of one story may come to rest. The tests order the
-# stories: -parallel is greater than the number of stories. With more stories than cores, a slow machine answers too late for TLS handshakes.
+# stories: -parallel is greater than the number of stories. With more stories than cores, TLS handshakes exceed their time limit on a slow machine.
 E2E_PARALLEL ?= 2
 STORY_TIMES := $(CURDIR)/_output/stories.txt
 E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 150m

@@ -112,7 +112,7 @@ func ownLab(t *testing.T, opts lab.Options) *lab.Lab {
 	return l
 }
 
-// loadFactor is how much longer than on an idle machine a check may take: three labs act on two cores, and builds may run beside these.
+// loadFactor is how much longer than on an idle machine a check may take: two labs act on two cores, and builds may run beside these.
 const loadFactor = 4
 
 // eventually polls until check returns nil and fails the test with its last error when that takes loadFactor times as long as

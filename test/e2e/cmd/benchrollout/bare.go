@@ -72,7 +72,7 @@ type bare struct {
 
 	set    bareSet
 	client workclient.Interface
-	// value is what the line says in spec.
+	// value is the value of the edited line in the manifests of spec.
 	value []byte
 	spec  workv1.ManifestWorkSpec
 }

@@ -256,7 +256,7 @@ func (h *hashes) remember(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// changed tells whether an add-on is to have another configuration than before, and whether OCM says that it has it.
+// changed reports whether OCM wants another configuration for an add-on than before, and whether OCM reports this configuration as applied.
 func (h *hashes) changed(a *addonv1beta1.ManagedClusterAddOn) (desired, completed bool) {
 	if a.Name != api.Serving.AddOnName() {
 		return false, false

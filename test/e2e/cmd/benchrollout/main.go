@@ -61,7 +61,7 @@ func main() {
 	defer cancel()
 	if err := run(ctx, opts); err != nil {
 		fmt.Fprintf(os.Stderr, "benchrollout: %v\n", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to clean up
+		os.Exit(1) //nolint:gocritic // run has ended all programs
 	}
 }
 
@@ -130,7 +130,7 @@ func run(ctx context.Context, opts options) error {
 	return errors.Join(err, report(os.Stdout, rows))
 }
 
-// measurement measures on a hub of its own.
+// measurement starts a hub, measures, stops the hub, and returns the rows of the report.
 type measurement func(context.Context, options) ([]row, error)
 
 // hubs returns the measurements that the parts select. The measurements in turn take place one after another, beside starts when the managed
@@ -210,7 +210,7 @@ const largeFleet = 500
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
-// progress says what is going on.
+// progress writes a line with the time to standard error.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s benchrollout: %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

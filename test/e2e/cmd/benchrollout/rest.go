@@ -53,6 +53,7 @@ func (f *fleet) rests(ctx context.Context) ([]row, error) {
 	return []row{
 		r,
 		{what: "... the manager's CPU", value: fmt.Sprintf("%.1f %% of a core", core), goal: fmt.Sprintf("at most %d %%", goalRestCPU), missed: core > goalRestCPU},
+		// After part edit, the hub has the works of the bare client too.
 		{what: "... RSS of the manager and of the hub's components", value: memory},
 		{what: "... the writes of OCM's controllers", value: fmt.Sprint(used.written(ocmAccount))},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(used.cpu[harness.Manager]))},

@@ -49,7 +49,7 @@ type tunnel struct {
 // TestClusterProxy installs on a managed cluster directly, through the tunnel of cluster-proxy and with plugin cp-creds of
 // managed-serviceaccount.
 func TestClusterProxy(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	p := newTunnel(t)
 	name := p.cluster.Name
 	t.Run("OCM publishes an access provider", func(t *testing.T) { p.publishAccess(t) })

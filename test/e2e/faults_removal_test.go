@@ -29,7 +29,7 @@ import (
 // configurations with failurePolicy Fail on the cluster, and no webhook. The add-on must install Knative again without help on the
 // cluster.
 func TestFaultsRemoval(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	p := newPush(t, lab.Options{ManagedClusters: 2, Spokes: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	managed, detached, direct := p.Managed[0], p.Managed[1], p.Spokes[0]
 	p.token(t, direct.Name, direct, direct.Credential.Token)

@@ -102,7 +102,7 @@ func (f faultyFleet) allGone(ctx context.Context) error {
 // TestFaultyRequests has a share of all requests to the hub and to a cluster fail, take long, or lose their answer, and watches
 // end. Everything goes through nevertheless, and an installation that runs stays Ready.
 func TestFaultyRequests(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	f := newFaultyFleet(t)
 	s := drawSeed(t)
 	inject := func() {

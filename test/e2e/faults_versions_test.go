@@ -23,7 +23,7 @@ import (
 // TestVersionFaults edits the version of a fleet while the work agent of a cluster is stopped, enters a version twice, and enters a version with a
 // Job that cannot finish.
 func TestVersionFaults(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	f := ownFleet(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, "--leader-elect=false")
 	m := newTeam(t, f, "platform")
 	c := f.Managed[0]

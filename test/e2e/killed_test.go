@@ -181,7 +181,7 @@ func restartKilled(f *harness.Fleet) error {
 // TestManagerKilled kills the manager before and after each write of an installation, an edit, an upgrade and a removal, in both
 // modes. The next manager must go on.
 func TestManagerKilled(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	f := newFaultyFleet(t)
 	k := newWriteKiller()
 	k.fleet = f.Fleet

@@ -38,7 +38,7 @@ spec:
 
 // TestOperatorHandover takes a cluster over from the Knative Operator on the same hub, in the steps of docs/upgrades.md.
 func TestOperatorHandover(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	operator, err := harness.BuildKnativeOperator(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ const (
 // TestDirectRenderings replaces the manager of a KnativeFleet, with one managed cluster and two clusters that OCM does not manage, by a
 // manager that renders the same spec differently. A cluster that refuses the rendering stops the rollout, across restarts of the manager.
 func TestDirectRenderings(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	l := ownLab(t, lab.Options{ManagedClusters: 1, Spokes: 2, StatusSyncInterval: statusSync})
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)

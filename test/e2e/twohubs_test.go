@@ -29,7 +29,7 @@ type sharedCluster struct{ pull, push way }
 // TestTwoHubs has two hubs install on one cluster, in either way. The second one touches nothing, says why, and goes on by
 // itself when the first one is gone.
 func TestTwoHubs(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	p := newPush(t, lab.Options{ManagedClusters: 1, StatusSyncInterval: statusSync}, harness.Options{})
 	q := newPush(t, lab.Options{StatusSyncInterval: statusSync}, harness.Options{})
 	c := p.Managed[0]

@@ -152,7 +152,7 @@ func removeDuringVerification(t *testing.T, m team) {
 
 // TestDirectVerification rolls Serving out to two clusters without a work agent, whose installations a Service has to verify.
 func TestDirectVerification(t *testing.T) {
-	startRestStory(t)
+	startNightlyStory(t)
 	l := ownLab(t, lab.Options{Spokes: 2, StatusSyncInterval: statusSync})
 	p := installDeliveryHub(t, l, harness.Options{})
 	p.bind(t)

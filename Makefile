@@ -146,20 +146,17 @@ STORY_TIMES := $(CURDIR)/_output/stories.txt
 E2E := mkdir -p $(CURDIR)/_output && : > $(STORY_TIMES) && go test . -count=1 -parallel 1000 -acting-stories $(E2E_PARALLEL) -story-times $(STORY_TIMES) -timeout 150m
 # Carries from `make test` to `make test-rest` which permissions of the manager were used, for the verdict on those that never are.
 PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
-# Groups of programs that only stories of `make test-rest`, or of `make test-nightly`, need: a build beside the stories would slow the stories
-# down.
-REST_PROGRAMS := cluster-proxy cluster-proxy-accounts
-NIGHTLY_PROGRAMS := $(REST_PROGRAMS) argocd
+# Groups of programs that only stories of `make test-nightly` need: a build beside the stories would slow the stories down.
+NIGHTLY_PROGRAMS := cluster-proxy cluster-proxy-accounts argocd
 
 .PHONY: test
 test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 17 minutes on two cores.
 
 .PHONY: test-all
-test-all: ## Run make test and everything else: the other end-to-end tests, the demo, stories on real nodes, and fuzzing.
+test-all: ## Run make test and what users meet besides: the other end-to-end tests, the demo, and stories on real nodes.
 	@$(MAKE) --no-print-directory test UNIT_TEST_FLAGS=-shuffle=on
 	@$(MAKE) --no-print-directory test-rest
 	@$(MAKE) --no-print-directory test-real-short
-	@$(MAKE) --no-print-directory fuzz
 
 # Flags of go test for the unit tests. -shuffle=on, as in make test-all, finds tests that depend on their order, and makes go test repeat
 # the tests of packages that did not change.
@@ -170,9 +167,16 @@ UNIT_TEST_FLAGS ?=
 test-unit: releases ## Run the unit tests.
 	go test -race -short $(UNIT_TEST_FLAGS) -timeout 20m ./...
 	go test $(UNIT_TEST_FLAGS) -timeout 20m ./pkg/render # the tests that -short leaves out
-	cd test/lab && go test -race -count=1 $(UNIT_TEST_FLAGS) -timeout 40m ./... # builds the programs of the lab on a new machine
-	cd deploy/image && go test -race -count=1 $(UNIT_TEST_FLAGS) ./...
-	cd test/e2e && go test -race -count=1 $(UNIT_TEST_FLAGS) ./cmd/... ./harness/...
+	cd test/lab && go test -count=1 $(UNIT_TEST_FLAGS) -timeout 40m ./... # builds the programs of the lab on a new machine
+	cd deploy/image && go test -count=1 $(UNIT_TEST_FLAGS) ./...
+	cd test/e2e && go test -count=1 $(UNIT_TEST_FLAGS) ./cmd/... ./harness/...
+
+# Other targets run these tests without the race detector: a new machine would compile the dependencies of each module once more.
+.PHONY: test-race
+test-race: releases ## Run the unit tests of lab, image and end-to-end harness with the race detector.
+	cd test/lab && go test -race -count=1 -timeout 40m ./...
+	cd deploy/image && go test -race -count=1 ./...
+	cd test/e2e && go test -race -count=1 ./cmd/... ./harness/...
 
 .PHONY: test-main
 test-main: build ## Run the main end-to-end tests, on fleets of real components (E2E_PARALLEL at a time).
@@ -181,7 +185,6 @@ test-main: build ## Run the main end-to-end tests, on fleets of real components 
 
 .PHONY: test-rest
 test-rest: build ## Run the end-to-end tests that make test leaves out, and the demo; needs the record of a green make test.
-	cd test/lab && go run ./cmd/lab build $(REST_PROGRAMS)
 	cd test/e2e && $(E2E) -stories=rest -permission-record=$(PERMISSION_RECORD)
 	@sort -rn $(STORY_TIMES)
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo

@@ -120,10 +120,11 @@ func (f *fleet) newBare(ctx context.Context, set bareSet) (*bare, error) {
 
 func (b *bare) name() string { return "bench-" + b.set.name }
 
-// bareEdit tells how long an edit of all works took, and the CPU of the edit.
+// bareEdit tells how long an edit of all works took, until the last work was written and until the last agent had reported its work as applied, and
+// the CPU of the edit.
 type bareEdit struct {
-	took   time.Duration
-	shares cpuShares
+	written, applied time.Duration
+	shares           cpuShares
 }
 
 // edit changes the line in the works of some clusters.
@@ -148,9 +149,14 @@ func (b *bare) edit(ctx context.Context, clusters []string) (out bareEdit, err e
 		return out, err
 	}
 	written := expect("works of the bare client with the edit", len(clusters))
+	applied := expect("works of the bare client with the edit that the agents have applied", len(clusters))
 	defer b.agents.AddWatcher(func(w *workv1.ManifestWork) {
-		if w.Name == b.name() && carries(w, b.value) {
-			written.see(w.Namespace)
+		if w.Name != b.name() || !carries(w, b.value) {
+			return
+		}
+		written.see(w.Namespace)
+		if played.HasApplied(w) {
+			applied.see(w.Namespace)
 		}
 	})()
 	err = played.ForEachCluster(ctx, clusters, func(ctx context.Context, cluster string) error {
@@ -166,7 +172,10 @@ func (b *bare) edit(ctx context.Context, clusters []string) (out bareEdit, err e
 	if err != nil {
 		return out, err
 	}
-	if out.took, err = written.wait(ctx); err != nil {
+	if out.written, err = written.wait(ctx); err != nil {
+		return out, err
+	}
+	if out.applied, err = applied.wait(ctx); err != nil {
 		return out, err
 	}
 	if err := b.calm(ctx); err != nil {
@@ -174,7 +183,7 @@ func (b *bare) edit(ctx context.Context, clusters []string) (out bareEdit, err e
 	}
 	used, err := b.usedSince(before)
 	out.shares = used.shares()
-	progress("bare client: %s are written after %.2f s; %s", b.set.what, out.took.Seconds(), used)
+	progress("bare client: %s are written after %.2f s, and applied after %.2f s; %s", b.set.what, out.written.Seconds(), out.applied.Seconds(), used)
 	return out, err
 }
 

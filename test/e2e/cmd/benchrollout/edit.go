@@ -110,19 +110,19 @@ func (f *fleet) comparisons() []bareSet {
 
 func (f *fleet) editRows(ours []edit, bares map[string][]bareEdit, rss float64) []row {
 	of := func(value func(edit) time.Duration) time.Duration { return medianOf(ours, value) }
-	written := of(func(e edit) time.Duration { return e.written })
+	written, completed := of(func(e edit) time.Duration { return e.written }), of(func(e edit) time.Duration { return e.completed })
 	rows := []row{
 		{what: fmt.Sprintf("edit of one line of the KnativeServing of %d clusters: last work written", len(f.clusters)), value: seconds(written)},
 		{what: "... until OCM has told the last add-on", value: seconds(of(func(e edit) time.Duration { return e.desired }))},
 		{what: "... from then to the last work written", value: seconds(of(func(e edit) time.Duration { return e.written - e.desired }))},
-		{what: "... until OCM calls the last one completed", value: seconds(of(func(e edit) time.Duration { return e.completed }))},
+		{what: "... until OCM calls the last one completed", value: seconds(completed)},
 		{what: "... the manager's CPU for each cluster", value: milliseconds(f.ofEach(of(func(e edit) time.Duration { return e.cpu })))},
 		f.cpuRow(of(func(e edit) time.Duration { return e.shares.all }), of(func(e edit) time.Duration { return e.shares.ocm })),
 		{what: "... the manager's writes for each cluster", value: ours[len(ours)-1].writes},
 	}
 	for _, s := range f.comparisons() {
 		of := func(value func(bareEdit) time.Duration) time.Duration { return medianOf(bares[s.name], value) }
-		bare := of(func(e bareEdit) time.Duration { return e.took })
+		bare := of(func(e bareEdit) time.Duration { return e.written })
 		r := row{what: "bare client: " + s.what, value: seconds(bare)}
 		switch s.goal {
 		case atMost:
@@ -134,7 +134,11 @@ func (f *fleet) editRows(ours []edit, bares map[string][]bareEdit, rss float64) 
 		default:
 			r.goal = fmt.Sprintf("%.2f times ours", bare.Seconds()/written.Seconds())
 		}
-		rows = append(rows, r,
+		applied := of(func(e bareEdit) time.Duration { return e.applied })
+		rows = append(rows, r, row{
+			what: "... until the agent has applied the last one", value: seconds(applied),
+			goal: fmt.Sprintf("ours takes %.2f times that until OCM calls the last one completed", completed.Seconds()/applied.Seconds()),
+		},
 			f.cpuRow(of(func(e bareEdit) time.Duration { return e.shares.all }), of(func(e bareEdit) time.Duration { return e.shares.ocm })))
 	}
 	return append(rows, row{what: fmt.Sprintf("the manager's RSS with %d clusters, after the edits", len(f.clusters)), value: fmt.Sprintf("%.0f MB", rss)})

@@ -60,17 +60,24 @@ func TestPerCluster(t *testing.T) {
 func TestEditRows(t *testing.T) {
 	f := &fleet{opts: options{compare: []string{"same"}}, clusters: []string{"cluster001", "cluster002"}}
 	used := usage{cpu: map[string]time.Duration{"hub-apiserver": 3 * time.Second, "ocm-addon": 200 * time.Millisecond, "ocm-webhooks": 400 * time.Millisecond}}
-	bare := bareEdit{took: 10 * time.Second, shares: cpuShares{all: time.Second, ocm: 20 * time.Millisecond}}
+	bare := bareEdit{written: 10 * time.Second, applied: 12 * time.Second, shares: cpuShares{all: time.Second, ocm: 20 * time.Millisecond}}
 	for written, missed := range map[time.Duration]bool{13 * time.Second: false, 14 * time.Second: true} {
-		rows := f.editRows([]edit{{written: written, shares: used.shares()}}, map[string][]bareEdit{"same": {bare}}, 100)
+		rows := f.editRows([]edit{{written: written, completed: 15 * time.Second, shares: used.shares()}}, map[string][]bareEdit{"same": {bare}}, 100)
 		var shares []string
+		applied := ""
 		for _, r := range rows {
+			if strings.HasPrefix(r.what, "... until the agent has applied") {
+				applied = r.value + ", " + r.goal
+			}
 			if strings.Contains(r.what, "of this OCM's") {
 				shares = append(shares, r.value)
 			}
 			if strings.HasPrefix(r.what, "bare client") && r.missed != missed {
 				t.Errorf("after %s the goal is missed: %v, want %v", written, r.missed, missed)
 			}
+		}
+		if want := "12.00 s, ours takes 1.25 times that until OCM calls the last one completed"; applied != want {
+			t.Errorf("the works of the bare client are applied after %q, want %q", applied, want)
 		}
 		if want := []string{"1800 ms, 300 ms", "500 ms, 10 ms"}; !slices.Equal(shares, want) {
 			t.Errorf("the shares are %q, want %q", shares, want)

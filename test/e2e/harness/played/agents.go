@@ -238,3 +238,8 @@ func (a *Agents) patchWork(ctx context.Context, w *workv1.ManifestWork, patch an
 	_, err = a.client.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
 	return err
 }
+
+// HasApplied reports whether the agent has reported that the present spec of the work is applied.
+func HasApplied(w *workv1.ManifestWork) bool {
+	return isCurrent(w, workv1.WorkApplied)
+}

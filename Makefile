@@ -150,7 +150,7 @@ PERMISSION_RECORD := $(CURDIR)/_output/permissions.json
 NIGHTLY_PROGRAMS := cluster-proxy cluster-proxy-accounts argocd
 
 .PHONY: test
-test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 17 minutes on two cores.
+test: test-unit test-main ## Run the unit tests and the main end-to-end tests of both modes; about 14 minutes on two cores.
 
 .PHONY: test-all
 test-all: ## Run make test and what users meet besides: the other end-to-end tests, the demo, and stories on real nodes.

@@ -50,10 +50,10 @@ var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
 // longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
 func longStories() []string {
 	return []string{
-		"TestGuard", "TestModes", "TestPush", "TestReference", "TestSharedFleet", "TestManagerKilled", "TestFaultsRemoval", "TestFaultyRequests",
-		"TestUserFinalizer", "TestRollout", "TestLocalInstalls", "TestHostileCluster", "TestRenderings", "TestPermissions", "TestWaves",
-		"TestScores", "TestHostileRemoval", "TestClusterProxy", "TestDirectRenderings", "TestTwoHubs", "TestKnativeFleet", "TestPushLife",
-		"TestReferenceFaults", "TestHostileSpoke",
+		"TestGuard", "TestModes", "TestReferenceFaults", "TestPush", "TestReference", "TestSharedFleet", "TestManagerKilled", "TestFaultsRemoval",
+		"TestFaultyRequests", "TestPushLife", "TestLocalInstalls", "TestRenderings", "TestScores", "TestWaves", "TestHostileCluster", "TestHostileRemoval",
+		"TestClusterProxy", "TestDirectRenderings", "TestTwoHubs", "TestPayloadFaults", "TestRollout", "TestHostileSpoke", "TestPermissions",
+		"TestKnativeFleet", "TestUserFinalizer",
 	}
 }
 

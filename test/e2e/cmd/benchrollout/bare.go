@@ -32,7 +32,7 @@ const (
 	managerBurst = 200
 )
 
-// goal is what a comparison with the bare client is for.
+// goal is the bound that a comparison with the bare client has, if any.
 type goal int
 
 const (
@@ -45,7 +45,7 @@ const (
 type bareSet struct {
 	name, what string
 	goal       goal
-	// has tells that a work of ours is part of it.
+	// has reports whether the set has a copy of a work of the manager.
 	has func(w *workv1.ManifestWork) bool
 }
 

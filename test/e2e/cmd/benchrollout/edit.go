@@ -25,7 +25,7 @@ const (
 	goalWhole = 2.5 // times less than what the bare client takes for works that have the whole installation, at least
 )
 
-// edit holds the durations of one edit of a configuration.
+// edit has the durations and costs of one edit of a KnativeServing on all clusters.
 type edit struct {
 	// desired ends when OCM has assigned the configuration to the last add-on, written when the last work has the configuration, and
 	// completed when OCM reports the configuration of the last add-on as applied.
@@ -36,8 +36,8 @@ type edit struct {
 	writes string
 }
 
-// edits compares the duration of edits of one line with the duration of the same edit by the bare client. The hub has one set of works of the
-// bare client at a time, and keeps the last set.
+// edits edits one line of the KnativeServing, and lets the bare client write the same edit; edits returns a table of both. The hub has one set of
+// works of the bare client at a time, and keeps the last set.
 func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partEdit) {
 		return nil, nil

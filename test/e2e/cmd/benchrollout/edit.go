@@ -36,7 +36,7 @@ type edit struct {
 	writes string
 }
 
-// edits edits one line of the KnativeServing, and lets the bare client write the same edit; edits returns a table of both. The hub has one set of
+// edits changes one line of the KnativeServing, lets the bare client write the same edit, and returns a table of both. The hub has one set of
 // works of the bare client at a time, and keeps the last set.
 func (f *fleet) edits(ctx context.Context) ([]row, error) {
 	if !f.opts.has(partEdit) {

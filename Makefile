@@ -198,7 +198,7 @@ test-e2e: build ## Run the end-to-end tests of make test and make test-rest at o
 	DEMO_ONCE=1 $(MAKE) --no-print-directory demo
 
 .PHONY: test-nightly
-test-nightly: build ## Run the end-to-end tests of rare faults, of many clusters and of other projects, which no other target runs.
+test-nightly: build ## Run the end-to-end tests that no other target runs: rare faults, many clusters, other projects, repeats in push mode.
 	cd test/lab && go run ./cmd/lab build $(NIGHTLY_PROGRAMS)
 	cd test/lab && LAB_TEST_CLUSTER_PROXY=1 go test -count=1 -run '^TestClusterProxy$$' -timeout 20m .
 	cd test/e2e && $(E2E) -stories=nightly

@@ -24,8 +24,8 @@ import (
 )
 
 // Values of flag -stories: `make test` runs the main stories, `make test-rest` the others, `make test-e2e` both, `make test-nightly`
-// the stories of rare faults, of many clusters and of other projects, `make test-real` the stories on a node that runs pods, and `make soak` the
-// soak test alone.
+// the stories of rare faults, of many clusters, of other projects, and of push that repeat a story of pull, `make test-real` the stories on a
+// node that runs pods, and `make soak` the soak test alone.
 const (
 	mainStories    = "main"
 	restStories    = "rest"
@@ -47,7 +47,7 @@ var queuedStories = sync.OnceValue(func() *storyqueue.Queue {
 	return storyqueue.New(*actingFlag, concurrent, longStories()...)
 })
 
-// longStories are the stories that take the longest time, the longest first: begun at the end of a run, a long story would run alone.
+// longStories are the long stories of all tiers, in the order in which the stories begin: begun at the end of a run, a long story would run alone.
 func longStories() []string {
 	return []string{
 		"TestGuard", "TestModes", "TestReferenceFaults", "TestPush", "TestReference", "TestSharedFleet", "TestManagerKilled", "TestFaultsRemoval",
@@ -137,8 +137,8 @@ func startRestStory(t *testing.T) {
 	startStory(t, restStories)
 }
 
-// startNightlyStory starts a test of a rare fault, of many clusters or of another project, which only `make test-nightly` runs, and lets it
-// run while others do.
+// startNightlyStory starts a test that only `make test-nightly` runs, and lets it run while others do: a test of a rare fault, of many clusters, of
+// another project, or of push that repeats a story of pull.
 func startNightlyStory(t *testing.T) {
 	t.Helper()
 	startStory(t, nightlyStories)

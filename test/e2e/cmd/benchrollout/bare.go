@@ -41,7 +41,7 @@ const (
 	atLeast
 )
 
-// bareSet is which works the bare client writes, one on each cluster.
+// bareSet selects the works that the bare client copies into one work on each cluster.
 type bareSet struct {
 	name, what string
 	goal       goal
@@ -120,7 +120,7 @@ func (f *fleet) newBare(ctx context.Context, set bareSet) (*bare, error) {
 
 func (b *bare) name() string { return "bench-" + b.set.name }
 
-// bareEdit tells how long an edit of all works took, until the last work was written and until the last agent had reported its work as applied, and
+// bareEdit has the durations of an edit of all works, until the last work was written and until the last agent had reported its work as applied, and
 // the CPU of the edit.
 type bareEdit struct {
 	written, applied time.Duration

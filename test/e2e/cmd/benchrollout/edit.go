@@ -21,8 +21,8 @@ import (
 
 // Goals of an edit.
 const (
-	goalSame  = 1.3 // times what the bare client takes for the same works, at most
-	goalWhole = 2.5 // times less than what the bare client takes for works that have the whole installation, at least
+	goalSame  = 1.3 // the longest edit, as a multiple of the bare client's edit of the same works
+	goalWhole = 2.5 // the shortest bare edit of works with the whole installation, as a multiple of the manager's edit
 )
 
 // edit has the durations and costs of one edit of a KnativeServing on all clusters.
@@ -242,7 +242,7 @@ func (f *fleet) writeLine(ctx context.Context, value []byte) error {
 	return nil
 }
 
-// hashes are those that OCM's add-ons refer to before an edit.
+// hashes has the hashes of the configurations to which OCM's add-ons refer before an edit.
 type hashes struct{ before map[string]string }
 
 func newHashes() *hashes { return &hashes{before: map[string]string{}} }

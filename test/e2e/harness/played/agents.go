@@ -50,7 +50,7 @@ type Agents struct {
 	// Watchers see every work that changes.
 	Watchers[*workv1.ManifestWork]
 
-	// suspended has the names of the clusters whose agents do nothing.
+	// suspended has the names of the clusters whose agents take no step for any work.
 	suspended sync.Map
 
 	mu sync.Mutex
@@ -86,7 +86,7 @@ func StartAgents(ctx context.Context, client workclient.Interface) (*Agents, err
 	return a, nil
 }
 
-// SuspendAgent makes the agent of a cluster do nothing until ResumeAgent.
+// SuspendAgent stops the agent of a cluster; ResumeAgent continues the agent.
 func (a *Agents) SuspendAgent(cluster string) { a.suspended.Store(cluster, true) }
 
 // ResumeAgent makes the agent of a cluster continue with the works as the hub has them now.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/util/flowcontrol"
@@ -22,8 +21,7 @@ type connection struct {
 	spec     *connectionSpec
 	endpoint *endpoint
 	opts     *Options
-	// pingAfter is the silence of an HTTP/2 connection before a ping.
-	pingAfter time.Duration
+	pings    pingTimes
 
 	credentials *credentialCache
 	breaker     *circuitBreaker
@@ -52,7 +50,7 @@ type connection struct {
 
 func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pluginRunner) *connection {
 	c := &connection{
-		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts, pingAfter: pingAfter,
+		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts, pings: pingTimes{pingAfter, pingTimeout},
 		breaker: &circuitBreaker{opts: opts.Breaker, clock: opts.Clock, jitter: opts.Jitter},
 		limiter: flowcontrol.NewTokenBucketRateLimiter(opts.Cluster.QPS, opts.Cluster.Burst),
 		slots:   make(chan struct{}, opts.Cluster.InFlight),
@@ -279,7 +277,7 @@ func (c *connection) transportFor(with *credential) *http.Transport {
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
-	c.transport, c.certificateID = c.endpoint.newTransport(&c.opts.Cluster, with.certificate, c.pingAfter), with.certificateID
+	c.transport, c.certificateID = c.endpoint.newTransport(&c.opts.Cluster, with.certificate, c.pings), with.certificateID
 	return c.transport
 }
 

@@ -96,27 +96,33 @@ func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 }
 
 // pingAfter is the silence of an HTTP/2 connection before a ping, and pingTimeout the time for the reply: both together are the time until the
-// watches of a silent cluster end. The first connections, up to fastPingConnections, get a ping after fastPingAfter: pings of a thousand connections
-// each two seconds would take half of the CPU that the manager has for clusters at rest.
+// watches of a silent cluster end. The first connections, up to fastPingConnections, have fastPingAfter and fastPingTimeout: pings of a thousand
+// connections each second would take the CPU that the manager has for clusters at rest. TCP sends a lost ping three times within fastPingTimeout.
 const (
-	pingAfter, fastPingAfter = 6 * time.Second, 2 * time.Second
-	pingTimeout              = 3 * time.Second
-	fastPingConnections      = 100
+	pingAfter, pingTimeout         = 6 * time.Second, 3 * time.Second
+	fastPingAfter, fastPingTimeout = time.Second, 2 * time.Second
+	fastPingConnections            = 100
 )
+
+// pingTimes are the times of the pings of a connection.
+type pingTimes struct {
+	// after is the silence before a ping, and timeout the time for the reply.
+	after, timeout time.Duration
+}
 
 // headerTable bounds the memory of the headers that HTTP/2 compresses by repetition, in bytes. The paths of the requests fill a table of the
 // default size, which takes 21 kB of memory for each cluster.
 const headerTable = 512
 
 // newTransport returns a transport with a client certificate, or without a certificate, which sends a ping after silence.
-func (e *endpoint) newTransport(limits *ClusterLimits, certificate *tls.Certificate, silence time.Duration) *http.Transport {
+func (e *endpoint) newTransport(limits *ClusterLimits, certificate *tls.Certificate, pings pingTimes) *http.Transport {
 	transport := &http.Transport{
 		DialContext: e.dialContext(limits), TLSClientConfig: e.tlsConfig(certificate), TLSHandshakeTimeout: limits.DialTimeout,
 		ResponseHeaderTimeout: limits.AnswerTimeout, DisableCompression: e.disableCompression,
 		MaxIdleConnsPerHost:    limits.InFlight,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			SendPingTimeout: silence, PingTimeout: pingTimeout,
+			SendPingTimeout: pings.after, PingTimeout: pings.timeout,
 			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
 			MaxEncoderHeaderTableSize: headerTable, MaxDecoderHeaderTableSize: headerTable,
 		},

@@ -91,7 +91,7 @@ func TestPings(t *testing.T) {
 			if session.Pings() != http2 {
 				t.Errorf("it says %t", session.Pings())
 			}
-			if pings := session.conn.transport.HTTP2; pings.SendPingTimeout != fastPingAfter || pings.PingTimeout != pingTimeout {
+			if pings := session.conn.transport.HTTP2; pings.SendPingTimeout != fastPingAfter || pings.PingTimeout != fastPingTimeout {
 				t.Errorf("pings are configured as %+v", pings)
 			}
 		})

@@ -78,7 +78,7 @@ func (s *Sessions) getOrCreateSession(name types.NamespacedName, spec *connectio
 		conn = newConnection(spec, at, &s.opts, s.plugins)
 		conn.memoryShare = s.memoryBudget.Share()
 		if len(s.connections) < fastPingConnections {
-			conn.pingAfter = fastPingAfter
+			conn.pings = pingTimes{fastPingAfter, fastPingTimeout}
 		}
 	}
 	session, failure := newSession(name, conn)

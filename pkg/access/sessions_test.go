@@ -78,12 +78,12 @@ func TestFirstConnectionsGetFastPings(t *testing.T) {
 	defer sessions.Close()
 	for i := range fastPingConnections + 3 {
 		session := must(t, sessions, profile(fmt.Sprint(i), clientcmdv1.Cluster{Server: fmt.Sprintf("https://127.0.0.1:%d", i+1)}))
-		want := fastPingAfter
+		want := pingTimes{after: fastPingAfter, timeout: fastPingTimeout}
 		if i >= fastPingConnections {
-			want = pingAfter
+			want = pingTimes{after: pingAfter, timeout: pingTimeout}
 		}
-		if got := session.conn.pingAfter; got != want {
-			t.Errorf("connection %d gets a ping after %s", i, got)
+		if got := session.conn.pings; got != want {
+			t.Errorf("connection %d gets pings at %+v", i, got)
 		}
 	}
 }

@@ -29,6 +29,8 @@ const (
 	// polledProbeInterval is the interval between two probes of a cluster, and probeTimeout bounds a probe: the sum is the time
 	// for which a silent cluster may go unnoticed.
 	polledProbeInterval, probeTimeout = 10 * time.Second, 4 * time.Second
+	// lossProbeTimeout bounds a probe after the end of a watch: a ping had no reply already, or the connection broke.
+	lossProbeTimeout = 2 * time.Second
 	// watchedProbeInterval is the interval for a cluster with live watches, whose connections end when the cluster is silent. Other
 	// problems, such as a revoked credential, may go unnoticed for that time.
 	watchedProbeInterval = 2 * time.Minute
@@ -113,7 +115,7 @@ func (c *connection) sendProbe(ctx context.Context) error {
 		return nil
 	}
 	start := c.clock.Now()
-	probeCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+	probeCtx, cancel := context.WithTimeout(ctx, c.liveness.timeoutOfProbe(c.cluster.Lost()))
 	defer cancel()
 	uid, err := c.cluster.UID(probeCtx)
 	switch {

@@ -106,6 +106,14 @@ func (l *liveness) hasAnsweredAfter(deadline time.Time) bool {
 	return l.answeredAt.After(deadline)
 }
 
+// timeoutOfProbe returns the time for the answer to a probe of a cluster whose last watch failed at a time, which is zero without a failed watch.
+func (l *liveness) timeoutOfProbe(watchFailed time.Time) time.Duration {
+	if watchFailed.IsZero() || l.hasAnsweredAfter(watchFailed) {
+		return probeTimeout
+	}
+	return lossProbeTimeout
+}
+
 // probeTimer probes a cluster at intervals. A probe that succeeds causes no pass.
 type probeTimer struct {
 	mu      sync.Mutex

@@ -258,3 +258,22 @@ func TestProbeTimer(t *testing.T) {
 		expectProbes(time.Minute, 0)
 	})
 }
+
+// TestTimeoutOfProbe holds that a probe has less time between the failure of a watch and the next answer of the cluster.
+func TestTimeoutOfProbe(t *testing.T) {
+	failed := time.Now()
+	for name, tc := range map[string]struct {
+		answered, watchFailed time.Time
+		want                  time.Duration
+	}{
+		"no watch has failed":            {failed, time.Time{}, probeTimeout},
+		"a watch failed after an answer": {failed.Add(-time.Second), failed, lossProbeTimeout},
+		"an answer after the failure":    {failed.Add(time.Second), failed, probeTimeout},
+	} {
+		l := &liveness{}
+		l.recordAnswer(tc.answered)
+		if got := l.timeoutOfProbe(tc.watchFailed); got != tc.want {
+			t.Errorf("%s: a probe has %s, want %s", name, got, tc.want)
+		}
+	}
+}

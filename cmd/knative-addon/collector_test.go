@@ -12,7 +12,7 @@ import (
 
 // TestHeapGrowth holds that a small heap grows by the least number of bytes, and a large heap by the percentage.
 func TestHeapGrowth(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 4 << 20: 400, 16 << 20: 100, 32 << 20: 50, 64 << 20: 25, 400 << 20: 25} {
+	for live, want := range map[uint64]int{0: 400, 2 << 20: 400, 14 << 20: 100, 28 << 20: 50, 56 << 20: 25, 400 << 20: 25} {
 		if got := heapGrowth(live); got != want {
 			t.Errorf("a heap with %d live bytes grows by %d %%, want %d %%", live, got, want)
 		}

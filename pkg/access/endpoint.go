@@ -101,7 +101,7 @@ func (e *endpoint) tlsConfig(certificate *tls.Certificate) *tls.Config {
 const (
 	pingAfter, pingTimeout         = 6 * time.Second, 3 * time.Second
 	fastPingAfter, fastPingTimeout = time.Second, 2 * time.Second
-	fastPingConnections            = 100
+	fastPingConnections            = 50
 )
 
 // pingTimes are the times of the pings of a connection.

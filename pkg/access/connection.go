@@ -26,7 +26,8 @@ type connection struct {
 	credentials *credentialCache
 	breaker     *circuitBreaker
 	limiter     flowcontrol.RateLimiter
-	slots       chan struct{}
+	// slots has an element for each request under way. probeSlot is one more slot, for a probe.
+	slots, probeSlot chan struct{}
 	// memoryShare is the share of the cluster's answers in the memory for the answers of all clusters.
 	memoryShare *boundedhttp.Share
 	// probed reports whether the cluster has answered a Probe.
@@ -53,7 +54,7 @@ func newConnection(spec *connectionSpec, e *endpoint, opts *Options, plugins *pl
 		key: spec.connectionKey(), spec: spec, endpoint: e, opts: opts, pings: pingTimes{pingAfter, pingTimeout},
 		breaker: &circuitBreaker{opts: opts.Breaker, clock: opts.Clock, jitter: opts.Jitter},
 		limiter: flowcontrol.NewTokenBucketRateLimiter(opts.Cluster.QPS, opts.Cluster.Burst),
-		slots:   make(chan struct{}, opts.Cluster.InFlight),
+		slots:   make(chan struct{}, opts.Cluster.InFlight), probeSlot: make(chan struct{}, 1),
 	}
 	run := plugins.run // the credential cache runs one plugin at a time
 	c.credentials = &credentialCache{clock: opts.Clock, fetch: func(ctx context.Context, started func()) (*credential, *fault) {
@@ -89,10 +90,11 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 	if f := c.breaker.blockingFault(); f != nil {
 		return nil, f
 	}
-	if err := c.waitForTurn(req.Context()); err != nil {
+	slot, err := c.waitForTurn(req.Context())
+	if err != nil {
 		return nil, err
 	}
-	leave := sync.OnceFunc(func() { <-c.slots; c.closeIdleConnections() })
+	leave := sync.OnceFunc(func() { <-slot; c.closeIdleConnections() })
 	turn, f := c.breaker.admitRequest()
 	if f != nil {
 		leave()
@@ -130,21 +132,42 @@ func (c *connection) roundTrip(req *http.Request, alive func() *fault) (*http.Re
 	return nil, f
 }
 
-// waitForTurn waits for the turn of a request.
-func (c *connection) waitForTurn(ctx context.Context) error {
+// waitForTurn waits for the turn of a request, and returns the channel with the slot of the request. Requests that the cluster does not answer may
+// hold all slots for a long time, and a probe has to find out whether the cluster answers other requests.
+func (c *connection) waitForTurn(ctx context.Context) (slot <-chan struct{}, err error) {
 	if err := c.limiter.Wait(ctx); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		// The limiter returns an error of its own when the turn would come after the deadline.
-		return fmt.Errorf("the turn of the request comes too late: %w", context.DeadlineExceeded)
+		return nil, fmt.Errorf("the turn of the request comes too late: %w", context.DeadlineExceeded)
+	}
+	var probeSlot chan struct{} // nil for any other request, which gets no such slot
+	if isProbe(ctx) {
+		probeSlot = c.probeSlot
 	}
 	select {
 	case c.slots <- struct{}{}:
-		return nil
+		return c.slots, nil
+	case probeSlot <- struct{}{}:
+		return probeSlot, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// ensureCredential gets a credential unless the connection has a valid credential. The error is as roundTrip's.
+func (c *connection) ensureCredential(ctx context.Context) error {
+	turn, f := c.breaker.admitRequest()
+	if f != nil {
+		return f
+	}
+	if _, err := c.credentials.get(ctx, c.spec); err != nil {
+		c.recordOutcome(turn, nil, err)
+		return err
+	}
+	c.breaker.releaseTrial(turn)
+	return nil
 }
 
 // sendWithCredential sends a request, and once more with a new credential when the first was refused.

@@ -73,8 +73,10 @@ func (cache *credentialCache) get(ctx context.Context, r *connectionSpec) (*cred
 		return f.result, nil
 	case <-ctx.Done():
 		if f.started.Load() && ctx.Err() == context.DeadlineExceeded {
-			return nil, providerFailed("see what the plugin waits for; "+runByHand,
+			late := providerFailed("see what the plugin waits for; "+runByHand,
 				"%s gave no credential in time", r.describePlugin()).withCause(ctx.Err())
+			late.isLocal = true // the plugin may give the credential later, within its own time
+			return nil, late
 		}
 		return nil, ctx.Err()
 	}

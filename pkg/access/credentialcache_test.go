@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -245,5 +248,42 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 		if got := fmt.Sprintf(verb, c); got != withheld && got != `"`+withheld+`"` {
 			t.Errorf("%s: %s", verb, got)
 		}
+	}
+}
+
+// TestEnsureCredential holds that a caller can wait for the plugin before a request with a deadline, and that a deadline during a run of the plugin
+// keeps no later request from the cluster.
+func TestEnsureCredential(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	s := newSpoke(t)
+	session := sessionFor(t, providers(plugin(t, "while [ ! -e "+gate+" ]; do sleep 0.02; done\n"+tokenScript(goodToken))), profile("a", s.cluster()), options())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ensured := make(chan error)
+	go func() { ensured <- session.EnsureCredential(ctx) }()
+	waitUntil(t, func() bool {
+		session.conn.credentials.mu.Lock()
+		defer session.conn.credentials.mu.Unlock()
+		return session.conn.credentials.pending != nil && session.conn.credentials.pending.started.Load()
+	})
+	late, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	if _, _, err := ask(late, session, http.MethodGet, "/version", ""); reasonOf(err) != api.ReasonAccessProviderFailed {
+		t.Errorf("got %v", err)
+	}
+	if !session.RetryAt().IsZero() {
+		t.Error("no request is sent after the deadline of one request")
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ensured; err != nil {
+		t.Error(err)
+	}
+	if s.requests.Load() != 0 {
+		t.Error("the credential was sent")
+	}
+	if _, err := session.Probe(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -33,10 +33,18 @@ var (
 	uidText     = regexp.MustCompile(`^[\w-]{1,64}$`)
 )
 
+type probeKey struct{}
+
+// AsProbe returns a context for a request that finds out whether a cluster answers. Such a request does not wait for other requests under way.
+func AsProbe(ctx context.Context) context.Context { return context.WithValue(ctx, probeKey{}, true) }
+
+// isProbe reports whether a context is from AsProbe.
+func isProbe(ctx context.Context) bool { return ctx.Value(probeKey{}) != nil }
+
 // Probe proves that the connection works with the credential, and returns the identity of the cluster. Session documents
 // the error.
 func (s *Session) Probe(ctx context.Context) (Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.conn.opts.Cluster.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(AsProbe(ctx), s.conn.opts.Cluster.ProbeTimeout)
 	defer cancel()
 	var about version.Info
 	if err := s.get(ctx, &about, "version"); err != nil {

@@ -83,6 +83,14 @@ func (s *Session) RetryAt() time.Time { return s.conn.breaker.retryAt() }
 // AnsweredSince reports whether the cluster has answered any request after a time. A status of 429 or 5xx is no answer.
 func (s *Session) AnsweredSince(t time.Time) bool { return s.conn.lastAnswer.Load() > t.UnixNano() }
 
+// EnsureCredential runs the plugin unless the session has a valid credential, for a request whose deadline is for the cluster alone. The error is as
+// the error of a client.
+func (s *Session) EnsureCredential(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.conn.opts.Cluster.ProbeTimeout)
+	defer cancel()
+	return s.explainError(s.conn.ensureCredential(ctx))
+}
+
 // Pings reports whether pings end the connections and watches of a silent cluster within seconds.
 func (s *Session) Pings() bool { return s.conn.usesHTTP2.Load() }
 
@@ -97,13 +105,21 @@ func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
+	return nil, s.explainError(err)
+}
+
+// explainError returns the error of the session for an error of the connection, nil for nil.
+func (s *Session) explainError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if f := s.endReason(); f != nil {
-		return nil, f.forProfile(s.profile)
+		return f.forProfile(s.profile)
 	}
-	if f, ok := err.(*fault); ok { //nolint:errorlint // roundTrip returns an unwrapped fault
-		return nil, f.forProfile(s.profile)
+	if f, ok := err.(*fault); ok { //nolint:errorlint // roundTrip and ensureCredential return an unwrapped fault
+		return f.forProfile(s.profile)
 	}
-	return nil, fmt.Errorf("ClusterProfile %s: %w", s.profile, err)
+	return fmt.Errorf("ClusterProfile %s: %w", s.profile, err)
 }
 
 func (s *Session) roundTrip(req *http.Request) (*http.Response, error) {

@@ -73,22 +73,33 @@ func (s *Sessions) getOrCreateSession(name types.NamespacedName, spec *connectio
 	if current := s.sessions[name]; current != nil && current.conn.key == key {
 		return current, nil
 	}
+	s.endSession(name, replacedFault())
 	conn := s.connections[key]
 	if conn == nil {
 		conn = newConnection(spec, at, &s.opts, s.plugins)
 		conn.memoryShare = s.memoryBudget.Share()
-		if len(s.connections) < fastPingConnections {
-			conn.pings = pingTimes{fastPingAfter, fastPingTimeout}
+		if fast := (pingTimes{fastPingAfter, fastPingTimeout}); s.countPingTimes(fast) < fastPingConnections {
+			conn.pings = fast
 		}
 	}
 	session, failure := newSession(name, conn)
-	s.endSession(name, replacedFault())
 	if failure != nil {
 		return nil, failure
 	}
 	conn.sessionCount++
 	s.connections[key], s.sessions[name] = conn, session
 	return session, nil
+}
+
+// countPingTimes counts the connections with the times of pings. The caller holds the lock.
+func (s *Sessions) countPingTimes(pings pingTimes) int {
+	count := 0
+	for _, conn := range s.connections {
+		if conn.pings == pings {
+			count++
+		}
+	}
+	return count
 }
 
 // Forget ends the session of a profile that is not needed any more.

@@ -86,6 +86,10 @@ func TestFirstConnectionsGetFastPings(t *testing.T) {
 			t.Errorf("connection %d gets pings at %+v", i, got)
 		}
 	}
+	moved := must(t, sessions, profile("0", clientcmdv1.Cluster{Server: "https://127.0.0.1:1000"}))
+	if got := moved.conn.pings; got.after != fastPingAfter {
+		t.Errorf("the connection that replaces a first connection gets pings at %+v", got)
+	}
 }
 
 func TestSessionsAreReplaced(t *testing.T) {

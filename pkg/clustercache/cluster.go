@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/boundedhttp"
@@ -133,11 +134,12 @@ func (c *Cluster) Watched() bool {
 
 // Lost returns when the last watch failed, or zero. Responses of the cluster from before that time say nothing about the
 // present.
-func (c *Cluster) Lost() time.Time {
-	if lost := c.policy.lostAt.Load(); lost != nil {
-		return *lost
-	}
-	return time.Time{}
+func (c *Cluster) Lost() time.Time { return ptr.Deref(c.policy.lostAt.Load(), time.Time{}) }
+
+// ConnectionLost returns when the last watch failed because its connection ended, as the connections of a silent cluster do; zero without such a
+// failure.
+func (c *Cluster) ConnectionLost() time.Time {
+	return ptr.Deref(c.policy.connectionLostAt.Load(), time.Time{})
 }
 
 // Close ends all watches.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,8 +105,17 @@ func (f *reflector) recordLostWatch(why error) {
 	f.policy.log.V(1).Info("watch ended", "resource", f.at.GroupResource(), "error", why.Error())
 	now := time.Now()
 	f.policy.lostAt.Store(&now)
+	if isConnectionFailure(why) {
+		f.policy.connectionLostAt.Store(&now)
+	}
 	f.poller.requestLists()
 	f.view.onChange("")
+}
+
+// isConnectionFailure reports whether a list or watch failed because the connection ended: client-go has a cause for a watch whose stream breaks off,
+// and an *url.Error for a request without an answer.
+func isConnectionFailure(err error) bool {
+	return apierrors.HasStatusCause(err, "ClientWatchDecoding") || errors.As(err, new(*url.Error))
 }
 
 // newPolledPlace returns the place for the poller.

@@ -315,6 +315,9 @@ func TestWatched(t *testing.T) {
 		if lost := o.policy.lostAt.Load(); lost == nil || !lost.Equal(time.Now()) {
 			t.Errorf("the watch was lost at %v, want now", lost)
 		}
+		if lost := o.policy.connectionLostAt.Load(); lost != nil {
+			t.Errorf("the connection was lost at %v, and the API server ended the watch", lost)
+		}
 		pass(time.Hour)
 		o.setAway(nil)
 		o.change("b")

@@ -80,9 +80,10 @@ type watchPolicy struct {
 	log      logr.Logger
 	// startSlot is held by the watch that begins.
 	startSlot chan struct{}
-	// liveWatches counts the watches that have begun and not ended. lostAt is when the last watch failed.
-	liveWatches atomic.Int32
-	lostAt      atomic.Pointer[time.Time]
+	// liveWatches counts the watches that have begun and not ended. lostAt is when the last watch failed, and connectionLostAt when the last watch
+	// failed because of its connection.
+	liveWatches              atomic.Int32
+	lostAt, connectionLostAt atomic.Pointer[time.Time]
 	// restorations counts how often the resource versions of the cluster went back, as after a restore from a backup.
 	restorations atomic.Int32
 

@@ -29,7 +29,7 @@ const (
 	// polledProbeInterval is the interval between two probes of a cluster, and probeTimeout bounds a probe: the sum is the time
 	// for which a silent cluster may go unnoticed.
 	polledProbeInterval, probeTimeout = 10 * time.Second, 4 * time.Second
-	// lossProbeTimeout bounds a probe after the end of a watch: a ping had no reply already, or the connection broke.
+	// lossProbeTimeout bounds the first probe after the loss of a connection: a ping had no reply already, or the connection broke.
 	lossProbeTimeout = 2 * time.Second
 	// watchedProbeInterval is the interval for a cluster with live watches, whose connections end when the cluster is silent. Other
 	// problems, such as a revoked credential, may go unnoticed for that time.
@@ -114,15 +114,18 @@ func (c *connection) sendProbe(ctx context.Context) error {
 	if c.liveness.hasAnsweredAfter(c.answerDeadline()) {
 		return nil
 	}
+	if err := c.session.EnsureCredential(ctx); err != nil {
+		return err
+	}
 	start := c.clock.Now()
-	probeCtx, cancel := context.WithTimeout(ctx, c.liveness.timeoutOfProbe(c.cluster.Lost()))
+	probeCtx, cancel := context.WithTimeout(access.AsProbe(ctx), c.liveness.timeoutOfProbe(c.cluster.ConnectionLost()))
 	defer cancel()
 	uid, err := c.cluster.UID(probeCtx)
 	switch {
 	case err != nil && c.isBusy(err, start, probeCtx.Err() != nil):
 		c.liveness.recordAnswer(start)
 		return nil
-	case err != nil && probeCtx.Err() != nil && ctx.Err() == nil:
+	case err != nil && probeCtx.Err() != nil && ctx.Err() == nil && !isProviderFailure(err):
 		return &access.Error{Reason: api.ReasonRemoteClusterStale, Message: fmt.Sprintf(
 			"the cluster of ClusterProfile %q no longer responds, and the installation stays; check whether the API server of the cluster runs and can be reached from the hub",
 			c.session.Profile()), Err: err}
@@ -151,7 +154,10 @@ func (c *connection) isBusy(err error, start time.Time, isLate bool) bool {
 func (c *connection) confirmIdentity(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	if err := c.session.EnsureCredential(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(access.AsProbe(ctx), probeTimeout)
 	defer cancel()
 	uid, err := c.cluster.UID(ctx)
 	if err != nil {
@@ -170,6 +176,12 @@ func (c *connection) compareIdentity(uid types.UID) error {
 	}
 	c.liveness.recordAnswer(c.clock.Now())
 	return nil
+}
+
+// isProviderFailure reports whether an access provider gave no credential for a request.
+func isProviderFailure(err error) bool {
+	var failure *access.Error
+	return errors.As(err, &failure) && failure.Reason == api.ReasonAccessProviderFailed
 }
 
 // isStatus reports whether an error is a status that the API server, or a proxy before the API server, answered.

@@ -106,12 +106,14 @@ func (l *liveness) hasAnsweredAfter(deadline time.Time) bool {
 	return l.answeredAt.After(deadline)
 }
 
-// timeoutOfProbe returns the time for the answer to a probe of a cluster whose last watch failed at a time, which is zero without a failed watch.
-func (l *liveness) timeoutOfProbe(watchFailed time.Time) time.Duration {
-	if watchFailed.IsZero() || l.hasAnsweredAfter(watchFailed) {
-		return probeTimeout
+// timeoutOfProbe returns the time for the answer to a probe of a cluster whose last connection was lost at a time, which is zero without a loss.
+func (l *liveness) timeoutOfProbe(connectionLost time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure == nil && connectionLost.After(l.answeredAt) {
+		return lossProbeTimeout
 	}
-	return lossProbeTimeout
+	return probeTimeout
 }
 
 // probeTimer probes a cluster at intervals. A probe that succeeds causes no pass.

@@ -259,20 +259,24 @@ func TestProbeTimer(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfProbe holds that a probe has less time between the failure of a watch and the next answer of the cluster.
+// TestTimeoutOfProbe holds that the first probe after the loss of a connection has less time. A cluster that returns may take longer for its answers.
 func TestTimeoutOfProbe(t *testing.T) {
-	failed := time.Now()
+	lost := time.Now()
 	for name, tc := range map[string]struct {
-		answered, watchFailed time.Time
-		want                  time.Duration
+		answered, connectionLost time.Time
+		failure                  error
+		want                     time.Duration
 	}{
-		"no watch has failed":            {failed, time.Time{}, probeTimeout},
-		"a watch failed after an answer": {failed.Add(-time.Second), failed, lossProbeTimeout},
-		"an answer after the failure":    {failed.Add(time.Second), failed, probeTimeout},
+		"no connection was lost":        {answered: lost, want: probeTimeout},
+		"a loss after the last answer":  {answered: lost.Add(-time.Second), connectionLost: lost, want: lossProbeTimeout},
+		"an answer after the loss":      {answered: lost.Add(time.Second), connectionLost: lost, want: probeTimeout},
+		"a failed probe after the loss": {answered: lost.Add(-time.Second), connectionLost: lost, failure: errors.New("silent"), want: probeTimeout},
+		"a probe failed without a loss": {answered: lost, failure: errors.New("silent"), want: probeTimeout},
 	} {
-		l := &liveness{}
+		l := &liveness{users: func() []resourceID { return nil }}
 		l.recordAnswer(tc.answered)
-		if got := l.timeoutOfProbe(tc.watchFailed); got != tc.want {
+		l.finishProbe(tc.failure)
+		if got := l.timeoutOfProbe(tc.connectionLost); got != tc.want {
 			t.Errorf("%s: a probe has %s, want %s", name, got, tc.want)
 		}
 	}

@@ -46,6 +46,7 @@ func TestFaultsRemoval(t *testing.T) {
 	t.Run("the install namespace is deleted on a cluster without an agent", func(t *testing.T) {
 		p.deleteInstallNamespace(t, connect(t, direct), func() { p.ready(t, api.Serving, direct.Name) })
 	})
+	t.Run("a cluster is detached while its add-on is paused", func(t *testing.T) { p.detachPaused(t, detached) })
 	t.Run("a cluster is detached while its agent is stopped", func(t *testing.T) { p.detachAway(t, detached) })
 }
 
@@ -247,6 +248,50 @@ func (p push) deleteInstallNamespace(t *testing.T, s spoke, ready func()) {
 	s.guarded(t)
 }
 
+// detachPaused deletes the ManagedCluster of a cluster whose agent runs and whose add-on is paused. OCM refuses the Lease of the agent after the
+// deletion, and reports the cluster as unavailable: the removal waits for the user all the same, and then goes in order.
+func (p push) detachPaused(t *testing.T, c *lab.Cluster) {
+	settled(t, p.Fleet, api.Serving, c)
+	shortLease(t, p.team, c.Name)
+	p.annotate(t, c, api.PausedAnnotation, "true")
+	before := p.readInstallation(t, c)
+	clusters := p.Clusters.ClusterV1().ManagedClusters()
+	if err := clusters.Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.clusterBecomes(t, c.Name, metav1.ConditionUnknown)
+	p.untouched(t, c, before)
+	p.annotate(t, c, api.PausedAnnotation, "false")
+	p.detached(t, c.Name)
+	p.removed(t, c)
+	p.rejoin(t, c)
+}
+
+// detached waits until the ManagedCluster is gone.
+func (p push) detached(t *testing.T, cluster string) {
+	t.Helper()
+	eventually(t, "ManagedCluster "+cluster+" is gone", 3*time.Minute, func(ctx context.Context) error {
+		mc, err := p.Clusters.ClusterV1().ManagedClusters().Get(ctx, cluster, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("finalizers %v, conditions %v, error %w", mc.Finalizers, mc.Status.Conditions, err)
+		}
+		return nil
+	})
+}
+
+// rejoin lets a detached cluster join again, and enables the add-on.
+func (p push) rejoin(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	_, err := p.Clusters.ClusterV1().ManagedClusters().Create(t.Context(), &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true, LeaseDurationSeconds: 60},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	p.clusterBecomes(t, c.Name, metav1.ConditionTrue)
+	enabled(t, p.Fleet, []api.Component{api.Serving}, c)
+}
+
 // detachAway deletes the ManagedCluster of a cluster whose agent is away, lets the cluster join again, and enables the add-on.
 func (p push) detachAway(t *testing.T, c *lab.Cluster) {
 	s := connect(t, c)
@@ -257,30 +302,16 @@ func (p push) detachAway(t *testing.T, c *lab.Cluster) {
 	}
 	shortLease(t, p.team, c.Name)
 	p.away(t, c)
-	clusters := p.Clusters.ClusterV1().ManagedClusters()
-	if err := clusters.Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
+	if err := p.Clusters.ClusterV1().ManagedClusters().Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "ManagedCluster "+c.Name+" is gone", 3*time.Minute, func(ctx context.Context) error {
-		mc, err := clusters.Get(ctx, c.Name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("finalizers %v, conditions %v, error %w", mc.Finalizers, mc.Status.Conditions, err)
-		}
-		return nil
-	})
+	p.detached(t, c.Name)
 	p.worksGone(t, c)
 	event(t, p.team, "Orphaned", c.Name, "leaves the hub", "activator")
 	if err := p.Start(c.Name + "-agent"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = clusters.Create(t.Context(), &clusterv1.ManagedCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true, LeaseDurationSeconds: 60},
-	}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
-	p.clusterBecomes(t, c.Name, metav1.ConditionTrue)
-	enabled(t, p.Fleet, []api.Component{api.Serving}, c)
+	p.rejoin(t, c)
 	now, err := s.deploymentUIDs(t.Context())
 	if diff := cmp.Diff(before, now); err != nil || diff != "" {
 		t.Errorf("Knative did not stay on %s (-before +after), error %v:\n%s", c.Name, err, diff)

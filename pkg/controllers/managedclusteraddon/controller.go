@@ -69,6 +69,8 @@ type Reconciler struct {
 	// differences holds the time of the first pass that found another metadata of the payloads than the hub wants, by the name of the
 	// add-on.
 	differences sync.Map
+	// silences holds the time of the first pass that waited for the agent of a cluster that is being detached, by the name of the add-on.
+	silences sync.Map
 }
 
 const (
@@ -93,7 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if s.addon == nil {
 		r.details.Forget(req.NamespacedName)
 		r.differences.Delete(req.NamespacedName)
-		return reconcile.Result{}, r.deleteOrphanedWorks(ctx, s)
+		r.silences.Delete(req.NamespacedName)
+		return r.deleteOrphanedWorks(ctx, s)
 	}
 	result, err := r.reconcileAddOn(ctx, s)
 	if err == nil {

@@ -108,6 +108,8 @@ type fakeHub struct {
 
 	// differsSince is the time of the first pass that found other metadata of the payloads; zero without such a pass.
 	differsSince time.Time
+	// silentSince is the time of the first pass that waited for the agent of a cluster that is being detached; zero without such a pass.
+	silentSince time.Time
 
 	failCreate error
 	failUpdate error // of works
@@ -383,6 +385,9 @@ func (h *fakeHub) reconcile(t *testing.T) error {
 	}
 	if !h.differsSince.IsZero() {
 		r.differences.Store(client.ObjectKeyFromObject(h.addOn), h.differsSince)
+	}
+	if !h.silentSince.IsZero() {
+		r.silences.Store(client.ObjectKeyFromObject(h.addOn), h.silentSince)
 	}
 	h.record(t, r, note)
 	logger := funcr.New(func(_, line string) { h.logged = line }, funcr.Options{Verbosity: 1})

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -18,8 +20,46 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery/manifestwork"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
+
+// longestSilence is the time that the agent of a cluster that is being detached has to begin a removal.
+const longestSilence = 5 * time.Minute
+
+// measureSilence records the first pass that waits for the agent of a cluster that is being detached, and returns the time until longestSilence is
+// over; 0 when the removal does not wait for the agent, or when the time is over. A manager that starts measures anew.
+func (r *Reconciler) measureSilence(s *scope) (left time.Duration, err error) {
+	name := types.NamespacedName{Namespace: s.namespace, Name: s.addon.Name}
+	isRequested := s.addon.Annotations[api.RemovalAllowedAnnotation] != "" && r.Pauses.PausedBy(s.addon) == "" && !s.awaitsDeletionPolicy()
+	begun, err := s.hasAgentBegun()
+	if err != nil {
+		return 0, err
+	}
+	if s.cluster == nil || !s.isClusterDetaching() || !s.forcedOrphan && (begun || !isRequested) {
+		r.silences.Delete(name)
+		return 0, nil
+	}
+	now := r.Clock.Now()
+	since, _ := r.silences.LoadOrStore(name, now)
+	if t, ok := since.(time.Time); ok {
+		s.agentSilence = now.Sub(t)
+	}
+	return max(longestSilence-s.agentSilence, 0), nil
+}
+
+// hasAgentBegun reports whether the agent has begun to remove the installation.
+func (s *scope) hasAgentBegun() (bool, error) {
+	if s.crds != nil && s.crds.DeletionTimestamp != nil {
+		return true, nil
+	}
+	for _, p := range s.payloads {
+		if begun, err := manifestwork.HasRemovalBegun(p); begun || err != nil {
+			return begun, err
+		}
+	}
+	return false, nil
+}
 
 // isToBeOrphaned reports whether the cluster keeps the installation: an administrator abandons the installation, or the cluster is
 // detached without an agent. An agent that has begun a removal continues the removal after the return: half of an installation
@@ -33,20 +73,14 @@ func (s *scope) isToBeOrphaned() (bool, error) {
 	case s.addon.Annotations[api.RemovalAllowedAnnotation] == "":
 		return true, nil
 	}
-	if s.crds != nil && s.crds.DeletionTimestamp != nil {
-		return false, nil
-	}
-	for _, p := range s.payloads {
-		if begun, err := manifestwork.HasRemovalBegun(p); begun || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	begun, err := s.hasAgentBegun()
+	return !begun, err
 }
 
 // orphanInstallation orphans all works and releases the add-on. The works stay until the agent has applied that the works own no
-// objects; an unreachable agent does so after the reconnection. The works of a lost agent are no longer the agent's: OCM deletes
-// all works of a detached cluster, and waits for the agent of each work.
+// objects; an unreachable agent does so after the reconnection. OCM deletes all works of a detached cluster when the add-on is gone, and
+// waits for the agent of each work: the add-on of such a cluster waits until the agent has applied the works. The works of a lost agent are no
+// longer the agent's.
 func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
 	for _, w := range s.listOtherWorks() {
 		if err := r.deleteWork(ctx, w); err != nil {
@@ -68,6 +102,8 @@ func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcil
 			if err := r.orphanWork(ctx, s, w, bundle); err != nil {
 				return reconcile.Result{}, fmt.Errorf("cannot orphan ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
 			}
+		case s.mayRemoveObjects(w):
+			waiting = true
 		default:
 			stopped, err := manifestwork.WorkloadsStopped(w)
 			if err != nil {
@@ -79,7 +115,7 @@ func (r *Reconciler) orphanInstallation(ctx context.Context, s *scope) (reconcil
 		}
 	}
 	if waiting {
-		return reconcile.Result{}, nil // the add-on goes in the pass that sees the orphaned works
+		return reconcile.Result{}, nil // an event of the works starts the pass in which the add-on goes
 	}
 	if err := r.releaseFinalizer(ctx, s); err != nil {
 		return reconcile.Result{}, err
@@ -169,12 +205,17 @@ func (s *scope) listWorks() []*workv1.ManifestWork {
 // deleteOrphanedWorks deletes orphaned works without an add-on as soon as the deletion removes no object from the cluster. Deleted
 // works of a lost agent go at once. The foundation goes last: an add-on that takes over a payload learns from the foundation which
 // Namespaces and CRDs the hub has created.
-func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
+func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) (reconcile.Result, error) {
+	var result reconcile.Result
 	all := append(s.listWorks(), s.listOtherWorks()...)
 	for _, w := range all {
 		var err error
 		switch {
-		case w.DeletionTimestamp != nil && s.isAgentLost() && manifestwork.HasAgent(w):
+		case w.DeletionTimestamp != nil && s.isClusterDetaching() && !s.isClusterAvailable() && manifestwork.HasAgent(w):
+			if left := w.DeletionTimestamp.Add(longestSilence).Sub(r.Clock.Now()); left > 0 && !s.isAgentLost() {
+				result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, left)
+				continue
+			}
 			_, err = r.WorkClient.WorkV1().ManifestWorks(w.Namespace).Update(ctx, manifestwork.WithoutAgent(w), metav1.UpdateOptions{})
 		case w == s.foundation && len(s.payloads) > 0:
 		case w.DeletionTimestamp == nil && manifestwork.IsOrphaned(w) && manifestwork.IsDeletable(w):
@@ -183,8 +224,8 @@ func (r *Reconciler) deleteOrphanedWorks(ctx context.Context, s *scope) error {
 			})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("cannot delete ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
+			return reconcile.Result{}, fmt.Errorf("cannot delete ManifestWork \"%s/%s\": %w", w.Namespace, w.Name, err)
 		}
 	}
-	return nil
+	return result, nil
 }

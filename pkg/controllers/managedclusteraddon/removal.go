@@ -31,9 +31,23 @@ const (
 	longestReclaimRetry = 4 * time.Minute
 )
 
-// removeInstallation removes the Service of a verification, the payload, then the foundation, then the finalizer; with the resources of users, the CRDs before all
-// others. Events of the works start the next pass after each step.
+// removeInstallation takes the next step of the removal. While a cluster is being detached, the next pass comes at the latest when the agent counts
+// as lost.
 func (r *Reconciler) removeInstallation(ctx context.Context, s *scope) (reconcile.Result, error) {
+	left, err := r.measureSilence(s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := r.removeInOrder(ctx, s)
+	if err == nil {
+		result.RequeueAfter = reconciler.Soonest(result.RequeueAfter, left)
+	}
+	return result, err
+}
+
+// removeInOrder removes the Service of a verification, the payload, then the foundation, then the finalizer; with the resources of users, the CRDs before all
+// others. Events of the works start the next pass after each step.
+func (r *Reconciler) removeInOrder(ctx context.Context, s *scope) (reconcile.Result, error) {
 	if !slices.Contains(s.addon.Finalizers, api.FoundationFinalizer) {
 		return reconcile.Result{}, nil
 	}

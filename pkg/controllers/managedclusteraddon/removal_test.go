@@ -34,6 +34,8 @@ func TestReconcileRemoval(t *testing.T) {
 	keptAndApplied.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}}
 	seen := manifestwork.Orphaned(payload())
 	seen.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	justDeleted := payload()
+	justDeleted.Finalizers, justDeleted.DeletionTimestamp = []string{workv1.ManifestWorkFinalizer}, &metav1.Time{Time: passTime}
 	terminating := payload()
 	terminating.Finalizers, terminating.DeletionTimestamp = []string{workv1.ManifestWorkFinalizer}, new(metav1.Now())
 	keeping.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
@@ -200,6 +202,35 @@ func TestReconcileRemoval(t *testing.T) {
 			reason: "Half of an installation blocks the cluster: the agent goes on after the return.",
 			hub:    newHub().allowed().unreachable().detaching().with(terminating, foundationWork()), want: []string{patchStatus},
 		},
+		"cluster is detached, and OCM refuses its lease": {
+			reason: "The agent may be connected, and removes the installation in order.",
+			hub:    newHub().allowed().detaching().lostAfterDetachment().with(payload(), foundationWork()), want: []string{patchStatus, deletePayload},
+		},
+		"cluster is detached while paused, and OCM refuses its lease": {
+			reason: "A removal that waits for a user ends with no time.",
+			hub:    newHub().allowed().detaching().lostAfterDetachment().isPaused().silentFor(time.Hour).with(payload(), foundationWork()),
+			want:   []string{patchStatus},
+		},
+		"cluster is detached, and the agent begins no removal": {
+			reason: "A cluster that was destroyed never returns.",
+			hub:    newHub().allowed().detaching().lostAfterDetachment().silentFor(longestSilence).with(payload(), foundationWork()),
+			want:   []string{updatePayload, updateFoundation},
+		},
+		"cluster is detached, and the agent has not applied the orphaned works": {
+			reason: "OCM deletes the works as soon as the add-on is gone, and the agent would remove objects in any order.",
+			hub: newHub().deleting().detaching().lostAfterDetachment().annotated(api.ForceOrphanAnnotation, "true").
+				with(seen, manifestwork.Orphaned(foundationWork())),
+		},
+		"cluster is detached, and the agent never applies the orphaned works": {
+			reason: "No work may hold a detachment for ever.",
+			hub: newHub().deleting().detaching().lostAfterDetachment().silentFor(longestSilence).annotated(api.ForceOrphanAnnotation, "true").
+				with(seen, manifestwork.Orphaned(foundationWork())),
+			want: []string{updatePayload},
+		},
+		"deleted works of an agent that may return": {
+			reason: "The agent has time to remove the objects that the work owns.",
+			hub:    (&fakeHub{noAddOn: true, addOn: newHub().addOn, cluster: newHub().detaching().lostAfterDetachment().cluster}).with(justDeleted),
+		},
 		"cluster is gone": {
 			reason: "No agent can go on.",
 			hub:    gone, want: []string{updatePayload, updateFoundation},
@@ -218,6 +249,19 @@ func TestReconcileRemoval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lostAfterDetachment makes the cluster unavailable after the begin of the detachment, as OCM does although the agent is connected.
+func (h *fakeHub) lostAfterDetachment() *fakeHub {
+	h.cluster.Status.Conditions[0].Status = metav1.ConditionUnknown
+	h.cluster.Status.Conditions[0].LastTransitionTime = metav1.NewTime(h.cluster.DeletionTimestamp.Add(time.Minute))
+	return h
+}
+
+// silentFor lets an earlier pass have waited for the agent of the cluster.
+func (h *fakeHub) silentFor(d time.Duration) *fakeHub {
+	h.silentSince = passTime.Add(-d)
+	return h
 }
 
 // reclaimedPayload returns a payload whose objects the agent has applied as their owner, without a workload.

@@ -53,6 +53,8 @@ type scope struct {
 	payloads []*workv1.ManifestWork
 	// handover holds the record of the replaced add-on; nil when no record exists, or when the record is of another ManagedCluster.
 	handover *appsv1.ControllerRevision
+	// agentSilence is the time for which a removal has waited for the agent of a cluster that is being detached; 0 for any other removal.
+	agentSilence time.Duration
 	// detailDelay is the time until the add-on may report details of conditions that this pass did not write; 0 without such details.
 	detailDelay time.Duration
 }
@@ -156,8 +158,15 @@ func (s *scope) isClusterAvailable() bool {
 	return s.cluster != nil && apimeta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
 }
 
-// isAgentLost reports whether the cluster leaves the hub, or has left the hub, without a connected agent. The agent gets no
-// permissions on the hub again, unless the cluster joins again.
+// isAgentLost reports whether the cluster leaves the hub, or has left the hub, without a connected agent: the cluster was unavailable before the
+// detachment, or the agent has not begun a removal for longestSilence. The agent gets no permissions on the hub again, unless the cluster joins
+// again.
 func (s *scope) isAgentLost() bool {
-	return s.isClusterDetaching() && !s.isClusterAvailable()
+	return s.cluster == nil || hub.IsDetachedWithoutAgent(s.cluster) || s.agentSilence >= longestSilence && !s.isClusterAvailable()
+}
+
+// mayRemoveObjects reports whether the deletion of an orphaned work may still remove objects from the cluster, because the agent of a cluster that
+// is being detached has not applied that the work owns no objects. OCM deletes the works as soon as the add-on is gone.
+func (s *scope) mayRemoveObjects(orphaned *workv1.ManifestWork) bool {
+	return s.isClusterDetaching() && !s.isAgentLost() && !manifestwork.IsDeletable(orphaned)
 }

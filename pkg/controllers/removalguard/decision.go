@@ -12,7 +12,7 @@ import (
 type availability string
 
 const (
-	// clusterGone means that the ManagedCluster does not exist, or is being deleted and does not respond. A removal is impossible.
+	// clusterGone means that the ManagedCluster does not exist, or did not respond when its deletion began. A removal is impossible.
 	clusterGone availability = "gone"
 	// clusterDetaching means that the ManagedCluster is being deleted and is Available.
 	clusterDetaching availability = "detaching"

@@ -157,12 +157,17 @@ func TestAvailability(t *testing.T) {
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(100000, 0)}
 		return c
 	}
+	lostAfter := func(c *clusterv1.ManagedCluster) *clusterv1.ManagedCluster { // OCM no longer accepts the Lease of the agent
+		c.Status.Conditions[0].LastTransitionTime = metav1.NewTime(c.DeletionTimestamp.Add(5 * time.Minute))
+		return c
+	}
 	for name, tc := range map[string]struct {
 		cluster *clusterv1.ManagedCluster
 		want    availability
 	}{
 		"no cluster":                 {nil, clusterGone},
 		"deleted and away":           {deleted(cluster(metav1.ConditionUnknown)), clusterGone},
+		"deleted and then away":      {lostAfter(deleted(cluster(metav1.ConditionUnknown))), clusterDetaching},
 		"deleted and there":          {deleted(cluster(metav1.ConditionTrue)), clusterDetaching},
 		"never seen":                 {&clusterv1.ManagedCluster{}, clusterUnavailable},
 		"away":                       {cluster(metav1.ConditionUnknown), clusterUnavailable},

@@ -195,10 +195,10 @@ func determineAvailability(cluster *clusterv1.ManagedCluster) availability {
 	}
 	answers := apimeta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ManagedClusterConditionAvailable)
 	switch {
-	case cluster.DeletionTimestamp != nil && answers:
-		return clusterDetaching
-	case cluster.DeletionTimestamp != nil:
+	case hub.IsDetachedWithoutAgent(cluster):
 		return clusterGone
+	case cluster.DeletionTimestamp != nil:
+		return clusterDetaching
 	case !answers, slices.ContainsFunc(cluster.Spec.Taints, isUnreachableTaint):
 		return clusterUnavailable
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -49,8 +50,9 @@ func (f *hubFlags) runTree(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	objects, failed := hub.List(cmd.Context(), installations.Query{Namespace: f.namespace, Components: components})
-	if err := checkLists(failed); installations.IsUnanswered(err) {
-		return err
+	incomplete := checkLists(failed)
+	if installations.IsUnanswered(incomplete) {
+		return incomplete
 	}
 	printListErrors(cmd.ErrOrStderr(), failed)
 	filter := installations.Filter{Names: args[:1]}
@@ -63,12 +65,16 @@ func (f *hubFlags) runTree(cmd *cobra.Command, args []string) error {
 		if i.Mode == api.ModeManifestWork {
 			if works, err = hub.ListWorks(cmd.Context(), i.Cluster); err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
+				incomplete = err
 			}
 		}
 		node := installations.Tree(&i, objects, works)
 		if err := node.Write(cmd.OutOrStdout()); err != nil {
 			return fmt.Errorf("cannot print the objects: %w", err)
 		}
+	}
+	if incomplete != nil {
+		return errors.New("the tree is incomplete: see the warnings")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic"
 
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -46,17 +47,24 @@ func ListBlockers(ctx context.Context, addOns addonclient.Interface, configs dyn
 
 // listAddOns returns the ManagedClusterAddOns with a name of this add-on; none when the hub does not serve the kind.
 func listAddOns(ctx context.Context, client addonclient.Interface) ([]addonv1beta1.ManagedClusterAddOn, error) {
-	list, err := client.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	var out []addonv1beta1.ManagedClusterAddOn
+	for _, c := range api.Components() {
+		// A large hub has tens of thousands of other add-ons.
+		selector := fields.OneTermEqualSelector(metav1.ObjectNameField, c.AddOnName()).String()
+		list, err := client.AddonV1beta1().ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Name == c.AddOnName() {
+				out = append(out, list.Items[i])
+			}
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot list ManagedClusterAddOns: %w", err)
-	}
-	return slices.DeleteFunc(list.Items, func(a addonv1beta1.ManagedClusterAddOn) bool {
-		_, ours := api.ComponentOfAddOn(a.Name)
-		return !ours
-	}), nil
+	return out, nil
 }
 
 // heldConfig is a KnativeServing or KnativeEventing with a finalizer of this add-on.

@@ -81,7 +81,7 @@ func TestListBlockers(t *testing.T) {
 	clients := newHub()
 	got, err := ListBlockers(t.Context(), clients.AddOns, clients.Configs)
 	want := []string{
-		"ManagedClusterAddOn cluster1/knative-eventing", "ManagedClusterAddOn cluster1/knative-serving",
+		"ManagedClusterAddOn cluster1/knative-serving", "ManagedClusterAddOn cluster1/knative-eventing",
 		"KnativeServing team/edge", "KnativeEventing team/pull", "KnativeFleet team/web",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

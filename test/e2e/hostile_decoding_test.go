@@ -20,6 +20,17 @@ import (
 // undecodableConditions are conditions that pass format date-time of a CustomResourceDefinition, with a time that metav1.Time cannot decode.
 const undecodableConditions = `"conditions":[{"type":"Forged","status":"True","reason":"Forged","message":"","lastTransitionTime":%q}]`
 
+// fractionalCondition is a condition that passes type integer of a CustomResourceDefinition, with a number that int64 cannot decode, and
+// fractionalField is the field in the refusal.
+const (
+	fractionalCondition = `"conditions":[{"type":"Forged","status":"True","reason":"Forged","message":"","lastTransitionTime":"2024-01-01T00:00:00Z",` +
+		`"observedGeneration":1.0000000001}]`
+	fractionalField = "status.conditions[Forged].observedGeneration"
+)
+
+// scoreResource are OCM's AddOnPlacementScores, whose status the agents of add-ons write in the namespace of the cluster.
+var scoreResource = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1alpha1", Resource: "addonplacementscores"}
+
 // tenantPlacements are OCM's Placements, which tenants write in the namespaces of their sets.
 var tenantPlacements = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1beta1", Resource: "placements"}
 
@@ -45,6 +56,12 @@ func (k *hostileAgent) forgeUndecodable(t *testing.T) {
 		"apiVersion": tenantPlacements.GroupVersion().String(), "kind": "Placement", "metadata": map[string]any{"name": "forged"}, "spec": map[string]any{},
 	}}
 	if _, err := k.configs.Resource(tenantPlacements).Namespace(k.namespace).Create(t.Context(), placement, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	score := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": scoreResource.GroupVersion().String(), "kind": "AddOnPlacementScore", "metadata": map[string]any{"name": "forged"},
+	}}
+	if _, err := k.configs.Resource(scoreResource).Namespace(k.cluster.Name).Create(t.Context(), score, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range append(k.undecodableStatuses(agent), k.undecodableTenantPatches()...) {
@@ -100,15 +117,50 @@ func (k *hostileAgent) undecodableStatuses(agent dynamic.Interface) []undecodabl
 	}
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		addOns := addOnResource.GroupResource().WithVersion(version)
-		patches = append(patches, undecodablePatch{agent, addOns, addOn, "status", `{"status":{` + conditions + `}}`, aTime})
+		patches = append(patches,
+			undecodablePatch{agent, addOns, addOn, "status", `{"status":{` + conditions + `}}`, aTime},
+			undecodablePatch{agent, addOns, addOn, "status", `{"status":{` + fractionalCondition + `}}`, fractionalField},
+			undecodablePatch{
+				agent, addOns, addOn, "status",
+				`{"status":{"configReferences":[{"group":"operator.knative.dev","resource":"knativeservings","namespace":"forged","name":"forged",` +
+					`"lastObservedGeneration":1.0000000001}]}}`,
+				"status.configReferences[knativeservings].lastObservedGeneration",
+			})
 	}
-	return patches
+	return append(patches,
+		undecodablePatch{agent, works, work, "status", `{"status":{` + fractionalCondition + `}}`, fractionalField},
+		undecodablePatch{agent, clusters, k.cluster.Name, "status", `{"status":{` + fractionalCondition + `}}`, fractionalField},
+		undecodablePatch{
+			agent, works, work, "status", fmt.Sprintf(manifest, 0, fractionalCondition), "status.resourceStatus.manifests[forged].conditions[].observedGeneration",
+		},
+		undecodablePatch{
+			agent, clusters, k.cluster.Name, "status", `{"status":{"managedNamespaces":[{"name":"forged","clusterSet":"forged",` + fractionalCondition + `}]}}`,
+			"status.managedNamespaces[forged].conditions[].observedGeneration",
+		},
+		undecodablePatch{
+			agent, works, work, "status", strings.Replace(fmt.Sprintf(manifest, 0, `"conditions":[]`), `"ordinal":0`, `"ordinal":1000000000.5`, 1),
+			"resourceMeta.ordinal",
+		},
+		undecodablePatch{
+			agent, works, work, "status",
+			fmt.Sprintf(manifest, 0, `"conditions":[],"statusFeedback":{"values":[{"name":"forged","fieldValue":{"type":"Integer","integer":1.0000000001}}]}`),
+			"status.resourceStatus.manifests[forged].statusFeedback.values[].fieldValue.integer",
+		},
+	)
 }
 
 func (k *hostileAgent) undecodableTenantPatches() []undecodablePatch {
 	const aTime, anInteger = "has to be a time such as 2024-01-01T00:00:00Z", "has to be an integer of 32 bits"
 	conditions := fmt.Sprintf(undecodableConditions, "2024-01-01T00:00:00z")
 	return []undecodablePatch{
+		{k.configs, scoreResource, "forged", "status", `{"status":{"validUntil":"2024-01-01T00:00:00z"}}`, "status.validUntil"},
+		{k.configs, scoreResource, "forged", "status", `{"status":{"scores":[{"name":"forged","value":1.0000000001}]}}`, "status.scores[forged].value"},
+		{k.configs, profileResource, k.cluster.Name, "status", `{"status":{` + fractionalCondition + `}}`, fractionalField},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"numberOfClusters":1.0000000001}}`, anInteger},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"decisionStrategy":{"groupStrategy":{"clustersPerDecisionGroup":1.0000000001}}}}`, anInteger},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"spreadPolicy":{"spreadConstraints":[{"topologyKey":"forged","topologyKeyType":"Label","maxSkew":1.0000000001}]}}}`, anInteger},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"prioritizerPolicy":{"configurations":[{"scoreCoordinate":{"builtIn":"Steady"},"weight":9.0000000001}]}}}`, "weight"},
+		{k.configs, tenantPlacements, "forged", "", `{"spec":{"tolerations":[{"operator":"Exists","tolerationSeconds":1.0000000001}]}}`, "tolerationSeconds"},
 		{k.configs, profileResource, k.cluster.Name, "status", `{"status":{` + conditions + `}}`, aTime},
 		{k.configs, profileResource, k.cluster.Name, "status", `{"status":{"properties":[{"name":"forged","value":"forged","lastObservedTime":"2024-01-01T00:00:00z"}]}}`, aTime},
 		{k.configs, tenantPlacements, "forged", "", `{"spec":{"numberOfClusters":3000000000}}`, anInteger},

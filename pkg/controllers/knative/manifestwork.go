@@ -20,6 +20,7 @@ import (
 
 	"open-cluster-management.io/knative-addon/pkg/addon"
 	"open-cluster-management.io/knative-addon/pkg/api"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 	"open-cluster-management.io/knative-addon/pkg/render"
 	"open-cluster-management.io/knative-addon/pkg/target"
 )
@@ -75,7 +76,11 @@ func (m *ManifestWork) Ensure(ctx context.Context, resource *Resource) (Outcome,
 	if err := m.ensureOwnership(ctx, s); err != nil {
 		return Outcome{}, err
 	}
-	return m.observeWorks(ctx, s)
+	out, err := m.observeWorks(ctx, s)
+	if err == nil && s.awaitsHandover() {
+		out.RequeueAfter = reconciler.Soonest(out.RequeueAfter, handoverRetry)
+	}
+	return out, err
 }
 
 // Forget implements Delivery. The state of an installation is in the API.

@@ -31,7 +31,7 @@ func (m *ManifestWork) ensureOwnership(ctx context.Context, s *scope) error {
 		return nil
 	}
 	switch {
-	case s.definition == nil, !s.isDeliverable():
+	case s.definition == nil, !s.isDeliverable(), s.awaitsHandover():
 		return nil
 	case s.owner.Ownership == target.Free:
 		return m.createAddOn(ctx, s)

@@ -37,7 +37,7 @@ func (m *ManifestWork) Remove(ctx context.Context, resource *Resource) (Outcome,
 		return Outcome{}, err
 	}
 	switch {
-	case s.addOn == nil && s.foundation != nil && s.handedOver:
+	case s.awaitsHandover():
 		return Outcome{RequeueAfter: handoverRetry}, nil // the next add-on belongs to the resource again
 	case !s.ownsAddOn():
 		return m.removeUnowned(ctx, s)

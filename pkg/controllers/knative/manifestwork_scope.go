@@ -96,6 +96,10 @@ func (m *ManifestWork) gatherCluster(s *scope) error {
 	return nil
 }
 
+// awaitsHandover reports whether an installation waits for the add-on that the removal guard creates again with the recorded configurations. An
+// add-on of another resource would take the installation over.
+func (s *scope) awaitsHandover() bool { return s.addOn == nil && s.foundation != nil && s.handedOver }
+
 // ownsAddOn reports whether the add-on on the cluster belongs to the resource.
 func (s *scope) ownsAddOn() bool { return s.addOn != nil && s.isConfigOf(s.addOn) }
 

@@ -127,6 +127,11 @@ func TestReconcile(t *testing.T) {
 			reason: "It has to wait.", others: []*unstructured.Unstructured{serving("young", 101)}, want: []string{patchSelf, createAddOn, patchStatus},
 			target: "True TargetResolved", installed: "Unknown Delivering",
 		},
+		"an installation that passes to the next add-on": {
+			reason: "The removal guard creates the add-on again for its owner.",
+			change: func(h *fakeHub) { h.works, h.handedOver = append(h.works, foundationOf()), true },
+			want:   []string{patchStatus}, target: "True TargetResolved", installed: "Unknown Delivering",
+		},
 		"a younger incumbent": {
 			reason: "The oldest takes over.", others: []*unstructured.Unstructured{serving("young", 101)}, addOn: addOnOf("young"),
 			want: []string{patchSelf, patchAddOn, patchStatus}, target: "True TargetResolved", installed: "Unknown Delivering",

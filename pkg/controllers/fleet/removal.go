@@ -18,6 +18,7 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/message"
+	"open-cluster-management.io/knative-addon/pkg/reconciler"
 )
 
 const (
@@ -92,28 +93,31 @@ func planRemovals(in *removalInput) removalPlan {
 			ready = append(ready, c)
 		}
 	}
+	var examineAgain time.Duration // no event tells that a Placement may not select a cluster any more
+	if len(undecided) > 0 {
+		examineAgain = healthyTime
+	}
 	pending := len(ready) + len(settling)
 	switch {
 	case pending+len(counted) > 0 && in.selected == 0 && !in.confirmed:
-		return removalPlan{held: &problem{fleetv1alpha1.ReasonSelectionEmpty, fmt.Sprintf(
+		return removalPlan{wait: examineAgain, held: &problem{fleetv1alpha1.ReasonSelectionEmpty, fmt.Sprintf(
 			"no cluster is selected any more, so that all %d children stay; correct the selection, or annotate the KnativeFleet with %s: %s to remove the children",
 			pending+len(counted), api.RemovalAnnotation, api.RemovalConfirm)}}
 	case pending > 0 && !in.confirmed && pending > in.budget():
-		return removalPlan{remove: counted, wait: in.untilBudgetGrows(), held: &problem{fleetv1alpha1.ReasonMassRemoval, fmt.Sprintf(
+		return removalPlan{remove: counted, wait: reconciler.Soonest(in.untilBudgetGrows(), examineAgain), held: &problem{fleetv1alpha1.ReasonMassRemoval, fmt.Sprintf(
 			"the clusters of %d children are no longer selected, and maxRemoval %s permits %d more removals within the hour; correct the selection, or annotate the KnativeFleet with %s: %s to remove the children: %s",
 			pending, in.maxRemoval.String(), max(in.budget(), 0), api.RemovalAnnotation, api.RemovalConfirm, listCandidates(append(ready, settling...)))}}
 	case len(settling) > 0:
-		return removalPlan{remove: counted, wait: wait, held: &problem{fleetv1alpha1.ReasonSettling, fmt.Sprintf(
+		return removalPlan{remove: counted, wait: reconciler.Soonest(wait, examineAgain), held: &problem{fleetv1alpha1.ReasonSettling, fmt.Sprintf(
 			"the children of %s are removed in a moment, unless further clusters are deselected", listCandidates(append(ready, settling...)))}}
 	}
-	out := removalPlan{remove: append(counted, ready...)}
+	out := removalPlan{remove: append(counted, ready...), wait: examineAgain}
 	switch {
 	case len(unavailable) > 0:
 		out.held = &problem{fleetv1alpha1.ReasonClusterUnavailable, fmt.Sprintf(
 			"the clusters of ClusterProfiles %s are no longer selected, and keep their installations because the ClusterProfiles do not exist or are not healthy; if the clusters never return, delete the children and annotate the children with %s=true",
 			message.QuotedList(unavailable), api.ForceOrphanAnnotation)}
 	case len(undecided) > 0:
-		out.wait = healthyTime
 		out.held = &problem{fleetv1alpha1.ReasonPlacementUndecided, fmt.Sprintf(
 			"the clusters of ClusterProfiles %s may have been unreachable, and the Placement may select the clusters again, so that the clusters keep their installations; see whether OCM's placement controller runs, or annotate the KnativeFleet with %s: %s to remove the children",
 			message.QuotedList(undecided), api.RemovalAnnotation, api.RemovalConfirm)}

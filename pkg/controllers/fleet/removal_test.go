@@ -46,6 +46,8 @@ func TestPlanRemovals(t *testing.T) {
 	counted := deselect(true, true)
 	counted[0].counted = true
 	hour := []fleetv1alpha1.Removals{{Count: 1, Minute: metav1.NewTime(now.Add(-time.Minute))}}
+	undecided := deselect(false, true)
+	undecided[1].undecided = true
 	returned := deselect(true)
 	returned[0].profile.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-20 * time.Second))
 
@@ -81,6 +83,9 @@ func TestPlanRemovals(t *testing.T) {
 		},
 		"a cluster that was deselected a second ago holds the others": {
 			in: removalInput{candidates: fresh, owned: 20, selected: 18}, held: fleetv1alpha1.ReasonSettling, wait: settleTime - time.Second,
+		},
+		"an undecided cluster beside an unavailable one": {
+			in: removalInput{candidates: undecided, owned: 20, selected: 18}, held: fleetv1alpha1.ReasonClusterUnavailable, wait: healthyTime,
 		},
 		"a cluster that returned a moment ago": {
 			in: removalInput{candidates: returned, owned: 10, selected: 9}, held: fleetv1alpha1.ReasonSettling, wait: 10 * time.Second,

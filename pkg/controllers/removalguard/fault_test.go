@@ -44,6 +44,21 @@ func TestRefusedConfirmation(t *testing.T) {
 	}
 }
 
+// TestRefusedRecord holds that a refused record of the removals stops only the removals that the record lacks.
+func TestRefusedRecord(t *testing.T) {
+	h := newHub(5).deleted(2).unselected()
+	h.clusters[1].DeletionTimestamp, h.clusters[1].Finalizers = &metav1.Time{Time: now}, []string{"hold"}
+	h.conflict, h.fault = "patch clustermanagementaddons", errors.New("admission webhook denied the request")
+	h.reconcile(t)
+	want := []string{
+		`patch clustermanagementaddons knative-serving {"annotations":{"removals":"16666:uid00000"}}`,
+		`patch managedclusteraddons c1/knative-serving {"annotations":{"removal-allowed":"1000000"}}`,
+	}
+	if diff := cmp.Diff(want, h.actions); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestFaultyHandover holds that an add-on that cannot be made keeps nobody from a decision, and is told of.
 func TestFaultyHandover(t *testing.T) {
 	denied := errors.New("admission webhook denied the request")

@@ -21,14 +21,16 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/message"
 )
 
-// applyDecisions carries out the decisions. A fault of one add-on does not stop the others.
+// applyDecisions carries out the decisions. A fault of one add-on does not stop the others, and without a record of the removals only the removals
+// wait that the record lacks.
 func (r *Reconciler) applyDecisions(ctx context.Context, s *scope) error {
 	r.Held.setCounts(s)
-	if err := r.recordRemovals(ctx, s); err != nil {
-		return err
-	}
 	held := map[string][]*pendingRemoval{}
 	var errs []error
+	if err := r.recordRemovals(ctx, s); err != nil {
+		errs = append(errs, err)
+		s.deferUnrecordedRemovals()
+	}
 	for _, p := range s.pending {
 		var err error
 		switch p.decision.action {
@@ -67,6 +69,16 @@ func (r *Reconciler) recordRemovals(ctx context.Context, s *scope) error {
 	return r.patchDefinition(ctx, s, func(d *addonv1beta1.ClusterManagementAddOn) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, api.RemovalsAnnotation, removals.String())
 	})
+}
+
+// deferUnrecordedRemovals leaves the removals that the budget allowed in this pass to a later pass.
+func (s *scope) deferUnrecordedRemovals() {
+	recorded, _ := s.recentRemovals()
+	for _, p := range s.pending {
+		if _, known := recorded[removalID(p.UID)]; p.decision.counted && !known {
+			p.decision.action = actionWait
+		}
+	}
 }
 
 // patchDefinition changes the ClusterManagementAddOn, unless the ClusterManagementAddOn changed after the cache read it.

@@ -34,15 +34,16 @@ func HasOtherRendering(b *render.Bundle, payloads []*workv1.ManifestWork) bool {
 
 // AwaitsTurn reports whether the payloads of the configurations are another rendering than the bundle, and the cluster did not have its
 // turn. A foundation of an older manager records no inputs: the inputs then count as unchanged. Webhook configurations that ignore failures
-// do not wait: the cluster accepts objects that no webhook judges until addon-framework writes the payload again.
+// do not wait: the cluster accepts objects that no webhook judges until addon-framework writes the payload again. Orphaned works do not wait
+// either: the hub has to own the installation again.
 func AwaitsTurn(b *render.Bundle, foundation *workv1.ManifestWork, payloads []*workv1.ManifestWork, configs map[string]string) bool {
 	if foundation == nil || foundation.DeletionTimestamp != nil || IsProbe(foundation) || foundation.Annotations[api.RenderingTurnAnnotation] == b.RenderingName() {
 		return false
 	}
 	inputs := foundation.Annotations[api.RenderingInputsAnnotation]
 	return (inputs == "" || inputs == b.Inputs) && maps.Equal(Delivered(payloads), configs) && HasOtherRendering(b, payloads) &&
-		!slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil }) &&
-		!IsUnblocked(foundation) && !IgnoresFailures(payloads)
+		!slices.ContainsFunc(payloads, func(p *workv1.ManifestWork) bool { return p.DeletionTimestamp != nil || IsOrphaned(p) }) &&
+		!IsOrphaned(foundation) && !IsUnblocked(foundation) && !IgnoresFailures(payloads)
 }
 
 // DeliveredBundle describes the rendering of the payloads, for the status of a cluster that keeps the rendering instead of the bundle:

@@ -22,9 +22,10 @@ func TestAwaitsTurn(t *testing.T) {
 	other.Digest = "0123456789abcdef"
 	configs := map[string]string{"knativeservings.operator.knative.dev/fleet/default": "h1"}
 	type state struct {
-		bundle                *render.Bundle
-		foundation, payload   map[string]string
-		deleted, noMark, gone bool
+		bundle              *render.Bundle
+		foundation, payload map[string]string
+		deleted, orphaned   bool
+		noMark, gone        bool
 		// webhook is the failurePolicy of a webhook in the payload; empty without a webhook.
 		webhook string
 	}
@@ -45,6 +46,8 @@ func TestAwaitsTurn(t *testing.T) {
 		"the turn was for a rendering before":         {state{bundle: &other, foundation: with(api.RenderingTurnAnnotation, "ffffffffffff"), payload: configs}, true},
 		"the payload is being deleted":                {state{bundle: &other, foundation: recorded, payload: configs, deleted: true}, false},
 		"the payload is between two bundles":          {state{bundle: &other, foundation: recorded, payload: configs, noMark: true}, false},
+		"the payload is orphaned":                     {state{bundle: &other, foundation: recorded, payload: configs, orphaned: true}, false},
+		"the foundation is orphaned":                  {state{bundle: &other, foundation: with(api.OrphanedAnnotation, "true"), payload: configs}, false},
 		"there is no foundation":                      {state{bundle: &other, payload: configs, gone: true}, false},
 		"the webhooks refuse":                         {state{bundle: &other, foundation: recorded, payload: configs, webhook: "Fail"}, true},
 		"the webhooks ignore failures":                {state{bundle: &other, foundation: recorded, payload: configs, webhook: "Ignore"}, false},
@@ -61,6 +64,9 @@ func TestAwaitsTurn(t *testing.T) {
 			if tc.webhook != "" {
 				payload.Spec.Workload.Manifests = append(payload.Spec.Workload.Manifests, manifest([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1",`+
 					`"kind":"ValidatingWebhookConfiguration","metadata":{"name":"config"},"webhooks":[{"name":"config","failurePolicy":"`+tc.webhook+`"}]}`)))
+			}
+			if tc.orphaned {
+				payload = Orphaned(payload)
 			}
 			if tc.deleted {
 				payload.DeletionTimestamp = &metav1.Time{}

@@ -275,6 +275,15 @@ func TestManagerUsesProxy(t *testing.T) {
 			},
 			[]int32{443, 6443, 8080, 3128},
 		},
+		"a proxy without a port has the port of its scheme": {
+			`proxy: {httpProxy: "http://web.example.com", httpsProxy: "socks5://proxy.example.com"}`,
+			[]corev1.EnvVar{
+				{Name: "HTTP_PROXY", Value: "http://web.example.com"},
+				{Name: "HTTPS_PROXY", Value: "socks5://proxy.example.com"},
+				{Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST)"},
+			},
+			[]int32{443, 6443, 80, 1080},
+		},
 		"the hub is never behind the proxy, and an open port stays one port": {
 			`proxy: {httpsProxy: "https://proxy.example.com:443"}`,
 			[]corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "https://proxy.example.com:443"}, {Name: "NO_PROXY", Value: "$(KUBERNETES_SERVICE_HOST)"}},

@@ -162,12 +162,18 @@ func (c *connection) ensureCredential(ctx context.Context) error {
 	if f != nil {
 		return f
 	}
-	if _, err := c.credentials.get(ctx, c.spec); err != nil {
-		c.recordOutcome(turn, nil, err)
-		return err
+	_, err := c.credentials.get(ctx, c.spec)
+	if err == nil {
+		c.breaker.releaseTrial(turn)
+		return nil
 	}
-	c.breaker.releaseTrial(turn)
-	return nil
+	if err == context.DeadlineExceeded { //nolint:errorlint // get returns an unwrapped error
+		late := providerFailed("see which plugins of other clusters take long", "%s waits for the end of other plugins", c.spec.describePlugin()).withCause(err)
+		late.isLocal = true
+		err = late
+	}
+	c.recordOutcome(turn, nil, err)
+	return err
 }
 
 // sendWithCredential sends a request, and once more with a new credential when the first was refused.

@@ -135,6 +135,25 @@ func checkAnchor(m *corev1.ConfigMap) error {
 	return clustercache.CheckMetadata(&m.ObjectMeta)
 }
 
+// itemGrowth bounds the bytes that UID and digest add to an item after the first apply.
+const itemGrowth = 160
+
+// checkRoom returns a *clustercache.BoundError for items that an anchor cannot hold. The check comes before the first write, because a cluster whose
+// anchor is too large can be neither changed nor released.
+func checkRoom(m *corev1.ConfigMap, items Items) error {
+	growth := 0
+	for _, item := range items {
+		if item.UID == "" {
+			growth += itemGrowth
+		}
+	}
+	if len(items) > clustercache.MaxObjects || m.Size()+growth > maxAnchorBytes {
+		return clustercache.NewBoundError("%s, which records what is installed, may have %d objects and %d KiB, and the installation has %d objects; deliver fewer objects",
+			describeObject(m), clustercache.MaxObjects, maxAnchorBytes>>10, len(items))
+	}
+	return nil
+}
+
 // describeObject names a ConfigMap in messages.
 func describeObject(m *corev1.ConfigMap) string {
 	return fmt.Sprintf("ConfigMap \"%s/%s\"", message.Shorten(m.Namespace, message.MaxName), message.Shorten(m.Name, message.MaxName))

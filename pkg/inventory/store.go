@@ -117,6 +117,9 @@ func (s *Store) Write(ctx context.Context, a *Anchor, installed render.Installed
 		return nil, err
 	}
 	setItems(desired, text)
+	if err := checkRoom(desired, items); err != nil {
+		return nil, fmt.Errorf("cannot record the installation in namespace %q: %w", a.Namespace, err)
+	}
 	client := s.client.ConfigMaps(a.Namespace)
 	switch {
 	case a.UID == "":

@@ -387,6 +387,27 @@ func TestAnchorsAreBounded(t *testing.T) {
 	}
 }
 
+// TestLargeInstallationIsRefused holds that an installation that an anchor cannot hold is refused before the first write.
+func TestLargeInstallationIsRefused(t *testing.T) {
+	long := Items{}
+	for n := range 1300 {
+		item := Item{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: namespace, Name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", 190))}
+		long[item.ID()] = item
+	}
+	many := Items{}
+	for n := range clustercache.MaxObjects + 1 {
+		item := Item{Version: "v1", Resource: "r", Kind: "K", Name: fmt.Sprint(n)}
+		many[item.ID()] = item
+	}
+	for name, items := range map[string]Items{"long names": long, "many objects": many} {
+		client, _ := clusterOf()
+		_, err := NewStore(client.CoreV1(), ownerNamed("self")).Write(t.Context(), NewAnchor(namespace), render.Installed{Delivered: "1.23.0"}, items)
+		if !clustercache.IsBoundError(err) || len(client.Actions()) > 0 {
+			t.Errorf("%s: error %v, requests %v", name, err, client.Actions())
+		}
+	}
+}
+
 // TestAnchorsKeepItemsOnce holds that an anchor in memory has no encoded items beside the decoded items, that an equal record needs no
 // request, and that a changed record has the items.
 func TestAnchorsKeepItemsOnce(t *testing.T) {

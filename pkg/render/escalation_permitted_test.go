@@ -187,6 +187,7 @@ func TestAdditionalManifestsNeedTrust(t *testing.T) {
 		"CRD":                "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec: {group: example.com, scope: Cluster, names: {kind: A, plural: as}, versions: []}",
 		"trust bundle":       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, labels: {networking.knative.dev/trust-bundle: 'true'}}",
 		"root CA":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: mine}",
+		"finalizer":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, finalizers: [example.com/never]}",
 		"mesh CA":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-ca-root-cert}\ndata: {root-cert.pem: mine}",
 		"pod":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: controller-0}\ndata: {data: mine}",
 		"binary data":        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\nbinaryData: {x: eA==}",

@@ -86,6 +86,11 @@ func (c *contentScan) judgeAdded(o Object) string {
 	case u.GetNamespace() != c.bundle.Namespace:
 		return fmt.Sprintf("adds %s outside of namespace %q", describeObject(u), c.bundle.Namespace)
 	}
+	for _, field := range slices.Sorted(maps.Keys(fieldsOf(o.Object["metadata"]))) {
+		if !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, field) { // a finalizer would hold every removal
+			return fmt.Sprintf("adds %s with metadata.%s", describeObject(u), field)
+		}
+	}
 	if problem := labelRule(c, nil, fieldsOf(o.Object["metadata"])["labels"]); problem != "" {
 		return fmt.Sprintf("adds %s: %s", describeObject(u), problem)
 	}

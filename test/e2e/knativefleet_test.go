@@ -193,6 +193,8 @@ func (f knativeFleet) refuseInvalid(t *testing.T) {
 		"set exactly one of":                func(spec map[string]any) { delete(spec, "selector") },
 		"set serving, eventing or both":     func(spec map[string]any) { delete(spec, "serving") },
 		"spec.maxRemoval":                   func(spec map[string]any) { spec["maxRemoval"] = "many" },
+		"an integer from 0 to 2147483647":   func(spec map[string]any) { spec["maxRemoval"] = int64(3_000_000_000) },
+		"has to be an integer from 0 to":    func(spec map[string]any) { spec["maxRemoval"] = 1.0000000001 },
 		`supported values: "Remove"`:        func(spec map[string]any) { spec["deletionPolicy"] = "Keep" },
 		"spec.rolloutStrategy.type":         func(spec map[string]any) { spec["rolloutStrategy"] = map[string]any{"type": "Someday"} },
 		"spec.serving.spec in body must be": func(spec map[string]any) { spec["serving"] = map[string]any{"spec": "text"} },

@@ -5,12 +5,15 @@ package configuration
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	fleetv1alpha1 "open-cluster-management.io/knative-addon/pkg/api/fleet/v1alpha1"
 	"open-cluster-management.io/knative-addon/pkg/revision"
 )
@@ -30,7 +33,8 @@ func limitHistory(config *unstructured.Unstructured) int {
 	return historyLimit
 }
 
-// pruneRevisions deletes the revisions beyond the limit to which OCM does not refer.
+// pruneRevisions deletes the revisions beyond the limit to which OCM does not refer, and keeps the last known good spec: OCM refers to no revision of
+// a KnativeFleet, nor of a resource without a work agent.
 func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unstructured) error {
 	history, err := revision.History(r.Revisions, r.Kind, client.ObjectKeyFromObject(config))
 	limit := limitHistory(config)
@@ -45,9 +49,13 @@ func (r *Recorder) pruneRevisions(ctx context.Context, config *unstructured.Unst
 	if err != nil {
 		return err
 	}
-	for _, old := range history[limit:] {
+	isCompleted := func(r *appsv1.ControllerRevision) bool {
+		return revision.HashOf(r) != current && r.Annotations[api.CompletedAnnotation] != ""
+	}
+	lastGood := slices.IndexFunc(history, isCompleted)
+	for i, old := range history {
 		hash := revision.HashOf(old)
-		if hash == current || referred.Desired[hash] || referred.Named[hash] || referred.Good[hash] || old.DeletionTimestamp != nil {
+		if i < limit || i == lastGood || hash == current || referred.Desired[hash] || referred.Named[hash] || referred.Good[hash] || old.DeletionTimestamp != nil {
 			continue
 		}
 		// A revision that changed since the cache read it may be the newest again.

@@ -356,6 +356,26 @@ func TestPrune(t *testing.T) {
 	h.want("One that is the newest again stays; one that nobody refers to any more goes.", want...)
 }
 
+// TestPruneKeepsLastKnownGood holds that the newest spec that a cluster has completed stays, and that older completed specs go.
+func TestPruneKeepsLastKnownGood(t *testing.T) {
+	h := newRecordHub(t)
+	for i := range 15 {
+		h.apply(fmt.Sprintf("v%02d", i), nil)
+		h.settle()
+		if i == 1 || i == 2 {
+			if marked, err := h.r.MarkCompleted(t.Context(), h.last, "c1"); err != nil || !marked {
+				t.Fatalf("marked: %t, error %v", marked, err)
+			}
+			h.settle()
+		}
+	}
+	want := []string{}
+	for i := 14; i >= 5; i-- {
+		want = append(want, fmt.Sprintf("%d v%02d  u1", i+1, i))
+	}
+	h.want("A rollback to the last known good spec finds the spec.", append(want, "3 v02  u1")...)
+}
+
 // TestLimitHistory holds that resources of a KnativeFleet, of which there may be thousands, keep fewer revisions.
 func TestLimitHistory(t *testing.T) {
 	h := newRecordHub(t)

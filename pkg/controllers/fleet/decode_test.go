@@ -44,12 +44,22 @@ func TestUnreadableStrategy(t *testing.T) {
 	}
 }
 
+// TestUnreadableSelection holds that a KnativeFleet that cannot be read stops no rollout of other KnativeFleets.
+func TestUnreadableSelection(t *testing.T) {
+	h := runningFleet(t, allClusters)
+	h.changeFleet(func(fleet *unstructured.Unstructured) { fleet.Object["spec"].(map[string]any)["selector"] = "x" }) //nolint:forcetypeassert // the spec is a map
+	if selection, err := h.r.Selection(types.NamespacedName{Namespace: team, Name: fleetName}); selection != nil || err != nil {
+		t.Errorf("the selection is %v, the error %v, want neither", selection, err)
+	}
+}
+
 func TestDecodeFleet(t *testing.T) {
 	const (
 		spec   = `"spec": {"serving": {"spec": {"version": "1.23"}}, "rolloutStrategy": {"type": "All", "all": {"minSuccessTime": "1m"}}}`
 		status = `"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00z"}], "rollout": {"total": 3}}`
 	)
 	unreadable := strings.Replace(spec, "1m", "1d", 1)
+	limited := strings.Replace(spec, `{"serving"`, `{"maxRemoval": 3000000000, "serving"`, 1)
 	for name, tc := range map[string]struct {
 		content, problem string
 		total            int32
@@ -59,7 +69,11 @@ func TestDecodeFleet(t *testing.T) {
 		"a status":                {content: spec + ", " + status},
 		"a strategy":              {content: unreadable + `, "status": {"rollout": {"total": 3}}`, problem: `unknown unit "d"`, total: 3},
 		"a strategy and a status": {content: unreadable + ", " + status, problem: "spec.rolloutStrategy cannot be read"},
-		"a selector":              {content: `"spec": {"selector": "x"}`, fails: true},
+		"a limit of removals":     {content: limited + `, "status": {"rollout": {"total": 3}}`, problem: "spec.maxRemoval cannot be read", total: 3},
+		"all three": {
+			content: strings.Replace(limited, "1m", "1d", 1) + ", " + status, problem: "spec.rolloutStrategy and spec.maxRemoval cannot be read",
+		},
+		"a selector": {content: `"spec": {"selector": "x"}`, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet, no, err := decodeFleet(&unstructured.Unstructured{Object: decode(t, "{"+tc.content+"}")})

@@ -10,7 +10,8 @@ import (
 	"open-cluster-management.io/knative-addon/pkg/rollout"
 )
 
-// Selection returns the selection of a KnativeFleet; nil when the KnativeFleet does not exist, or cannot be followed now.
+// Selection returns the selection of a KnativeFleet; nil when the KnativeFleet does not exist, or cannot be followed now. A KnativeFleet that cannot be
+// read is no error, which would stop the rollouts of all namespaces.
 func (r *Reconciler) Selection(name types.NamespacedName) (*rollout.Selection, error) {
 	read, err := r.Fleets.Get(name)
 	if err != nil || read == nil {
@@ -18,7 +19,7 @@ func (r *Reconciler) Selection(name types.NamespacedName) (*rollout.Selection, e
 	}
 	fleet, no, err := decodeFleet(read)
 	if err != nil || no != nil {
-		return nil, err
+		return nil, nil //nolint:nilerr // the pass over the KnativeFleet returns the error
 	}
 	p := &pass{Reconciler: r, read: read, fleet: fleet}
 	in, err := p.gatherSelection()

@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if s.addon == nil {
 		r.details.Forget(req.NamespacedName)
 		r.differences.Delete(req.NamespacedName)
-		r.silences.Delete(req.NamespacedName)
+		r.readSilence(s, req.NamespacedName)
 		return r.deleteOrphanedWorks(ctx, s)
 	}
 	result, err := r.reconcileAddOn(ctx, s)

@@ -40,17 +40,26 @@ func (r *Reconciler) measureSilence(s *scope) (left time.Duration, err error) {
 		r.silences.Delete(name)
 		return 0, nil
 	}
-	now := r.Clock.Now()
-	since, _ := r.silences.LoadOrStore(name, now)
-	if t, ok := since.(time.Time); ok {
-		s.agentSilence = now.Sub(t)
-	}
+	r.silences.LoadOrStore(name, r.Clock.Now())
+	r.readSilence(s, name)
 	return max(longestSilence-s.agentSilence, 0), nil
+}
+
+// readSilence reads the record of measureSilence. The record outlasts the add-on, whose works wait for the agent too, until the ManagedCluster is gone.
+func (r *Reconciler) readSilence(s *scope, name types.NamespacedName) {
+	if s.cluster == nil || !s.isClusterDetaching() {
+		r.silences.Delete(name)
+		return
+	}
+	since, _ := r.silences.Load(name)
+	if t, ok := since.(time.Time); ok {
+		s.agentSilence = r.Clock.Now().Sub(t)
+	}
 }
 
 // hasAgentBegun reports whether the agent has begun to remove the installation.
 func (s *scope) hasAgentBegun() (bool, error) {
-	if s.crds != nil && s.crds.DeletionTimestamp != nil {
+	if s.isBeingRemoved() {
 		return true, nil
 	}
 	for _, p := range s.payloads {

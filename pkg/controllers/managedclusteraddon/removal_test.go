@@ -227,6 +227,12 @@ func TestReconcileRemoval(t *testing.T) {
 				with(seen, manifestwork.Orphaned(foundationWork())),
 			want: []string{updatePayload},
 		},
+		"deleted works of an agent that did not begin the removal": {
+			reason: "The agent was lost before the add-on went.",
+			hub: (&fakeHub{noAddOn: true, addOn: newHub().addOn, cluster: newHub().detaching().lostAfterDetachment().cluster}).
+				silentFor(longestSilence).with(justDeleted),
+			want: []string{updatePayload},
+		},
 		"deleted works of an agent that may return": {
 			reason: "The agent has time to remove the objects that the work owns.",
 			hub:    (&fakeHub{noAddOn: true, addOn: newHub().addOn, cluster: newHub().detaching().lostAfterDetachment().cluster}).with(justDeleted),

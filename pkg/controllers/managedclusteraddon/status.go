@@ -209,7 +209,11 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 	c := metav1.Condition{
 		Type: api.RemovalHeld, Status: metav1.ConditionFalse, Reason: api.ReasonRemovalAllowed, Message: "the installation is being removed",
 	}
-	if !s.isClusterAvailable() {
+	switch {
+	case s.isClusterAvailable():
+	case s.isClusterDetaching() && !s.isAgentLost():
+		c.Message += fmt.Sprintf("; OCM accepts no Lease of cluster %q any more, which says nothing about its work agent", s.namespace)
+	default:
 		c.Message += fmt.Sprintf("; the work agent of cluster %q is not connected, and continues when the cluster returns; if the cluster never returns, set annotation %s of ManagedClusterAddOn \"%s/%s\" to \"true\"",
 			s.namespace, api.ForceOrphanAnnotation, s.namespace, s.addon.Name)
 	}

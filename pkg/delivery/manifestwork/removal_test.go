@@ -133,6 +133,9 @@ func TestRemoval(t *testing.T) {
 	if diff := cmp.Diff([]int64{-1, 0, 0, -1}, replicasOf(t, w)); diff != "" {
 		t.Errorf("each workload is stopped: replicas (-want +got):\n%s", diff)
 	}
+	if begun, err := HasRemovalBegun(w); begun || err != nil {
+		t.Errorf("a stop that the agent has not reported counts as begun, error %v", err)
+	}
 
 	w = withStopBegun(w, time.Now())
 	for name, values := range map[string]map[string]int64{
@@ -169,6 +172,9 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("only the webhook configuration ignores failures: policies (-want +got):\n%s", diff)
 	}
 
+	if begun, err := HasRemovalBegun(w); !begun || err != nil {
+		t.Errorf("the agent has reported the stop before the reclaim, but the removal does not count as begun, error %v", err)
+	}
 	if r := next(t, w); r.Step != AwaitReclaim {
 		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
 	}

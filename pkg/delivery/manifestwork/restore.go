@@ -12,6 +12,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"open-cluster-management.io/knative-addon/pkg/api"
 	"open-cluster-management.io/knative-addon/pkg/delivery"
 	"open-cluster-management.io/knative-addon/pkg/render"
 )
@@ -33,13 +34,15 @@ func WorkloadsStopped(payload *workv1.ManifestWork) (bool, error) {
 	return reportsOwners(payload) || stopsWebhook || stopsAll, nil
 }
 
-// HasRemovalBegun reports whether the work agent removes the payload, or has reported that the workloads stop.
+// HasRemovalBegun reports whether the work agent removes the payload, or has reported that the workloads stop. The steps after the stop follow that
+// report.
 func HasRemovalBegun(payload *workv1.ManifestWork) (bool, error) {
 	if payload.DeletionTimestamp != nil {
 		return HasAgent(payload), nil
 	}
 	stopped, err := WorkloadsStopped(payload)
-	return stopped && observedBy(payload, workv1.WorkApplied), err
+	isReported := observedBy(payload, workv1.WorkApplied) || payload.Annotations[api.StopBegunAnnotation] != "" || reportsOwners(payload)
+	return stopped && isReported, err
 }
 
 // RestoreWorkloads returns the payload with the workloads and the webhook configurations that the bundle and the foundation determine;

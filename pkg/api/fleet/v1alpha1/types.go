@@ -88,6 +88,7 @@ type KnativeFleetSpec struct {
 	// knative.open-cluster-management.io/removal: Confirm on the KnativeFleet.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern="^((100|[0-9]{1,2})%|[0-9]+)$"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0 && self <= 2147483647 && self == int(self)",message="a number has to be an integer from 0 to 2147483647"
 	// +kubebuilder:default="10%"
 	// +optional
 	MaxRemoval *intstr.IntOrString `json:"maxRemoval,omitempty"`

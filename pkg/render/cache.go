@@ -51,7 +51,15 @@ type namespaceShare struct {
 	namespace string
 	cost      int
 	used      *list.List // of *entry, last used first
+	// queued counts the entries that wait for their turn, by the input that the entries hold in memory.
+	queued map[queuedInput]int
 }
+
+// queuedInput identifies the spec and the documents that a queued rendering holds in memory. Renderings for the values of many clusters hold the
+// same input.
+type queuedInput struct{ content, remote [sha256.Size]byte }
+
+func (k *key) queuedInput() queuedInput { return queuedInput{k.content, k.remote} }
 
 // bundles keeps the bundles that were used last. The first request of a bundle starts the rendering; all callers wait, and
 // a caller that stops waiting stops no rendering. When the cache is full, the namespace with the most expensive entries
@@ -83,13 +91,41 @@ func newBundles(size int) *bundles {
 // time limit counts from then on.
 type rendering func(ctx context.Context, begin func()) (*Bundle, error)
 
-// startRendering returns the entry of k for a resource of the namespace. Errors of the content are kept, too: equal content fails equally.
+// startRendering returns the entry of k for a resource of the namespace. Errors of the content are kept, too: equal content fails equally. While
+// maxQueuedInputs other inputs of the namespace wait, the entry has the error of a pending bundle, and the cache has no entry.
 func (b *bundles) startRendering(namespace string, k key, render rendering) *entry {
+	if !b.admitInput(namespace, k) {
+		refused := &entry{done: make(chan struct{}), err: newError(api.FaultRenderPending, "%d other resources of namespace %q wait to be rendered", maxQueuedInputs, namespace)}
+		close(refused.done)
+		return refused
+	}
 	e, mine := b.claimEntry(namespace, k)
 	if mine {
-		b.queue.submitTask(namespace, func() { b.runRendering(e, render) })
+		b.countQueued(e, 1)
+		b.queue.submitTask(namespace, func() {
+			b.countQueued(e, -1)
+			b.runRendering(e, render)
+		})
 	}
 	return e
+}
+
+// admitInput reports whether the rendering of k is known, or may wait in the queue: a tenant can change specs faster than the manager renders the
+// specs, and each waiting rendering holds its input in memory.
+func (b *bundles) admitInput(namespace string, k key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.shares[namespace]
+	return s == nil || b.byKey[k] != nil || s.queued[k.queuedInput()] > 0 || len(s.queued) < maxQueuedInputs
+}
+
+func (b *bundles) countQueued(e *entry, change int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	input := e.key.queuedInput()
+	if e.owner.queued[input] += change; e.owner.queued[input] == 0 {
+		delete(e.owner.queued, input)
+	}
 }
 
 // obtainBaseline returns the bundle of a baseline to a rendering that compares with the baseline. The first rendering that
@@ -156,7 +192,7 @@ func (b *bundles) claimEntry(namespace string, k key) (e *entry, mine bool) {
 	b.misses++
 	s := b.shares[namespace]
 	if s == nil {
-		s = &namespaceShare{namespace: namespace, used: list.New()}
+		s = &namespaceShare{namespace: namespace, used: list.New(), queued: map[queuedInput]int{}}
 		b.shares[namespace] = s
 	}
 	e = &entry{key: k, owner: s, done: make(chan struct{})}

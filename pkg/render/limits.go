@@ -38,6 +38,8 @@ const (
 	// maxWaitingForNamespace the number for resources of one namespace. The callers are workers of controllers, which serve
 	// all namespaces.
 	promptWait, maxWaiting, maxWaitingForNamespace = 5 * time.Second, 4, 2
+	// maxQueuedInputs is the number of different specs of the resources of one namespace that may wait for a rendering. A spec has up to 1 MiB.
+	maxQueuedInputs = 50
 
 	// maxCacheBytes bounds the JSON of all bundles in the cache, where bundles share objects; an object takes about five
 	// times as much memory.

@@ -133,9 +133,7 @@ func TestRemoval(t *testing.T) {
 	if diff := cmp.Diff([]int64{-1, 0, 0, -1}, replicasOf(t, w)); diff != "" {
 		t.Errorf("each workload is stopped: replicas (-want +got):\n%s", diff)
 	}
-	if begun, err := HasRemovalBegun(w); begun || err != nil {
-		t.Errorf("a stop that the agent has not reported counts as begun, error %v", err)
-	}
+	expectBegun(t, w, false)
 
 	w = withStopBegun(w, time.Now())
 	for name, values := range map[string]map[string]int64{
@@ -172,9 +170,7 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("only the webhook configuration ignores failures: policies (-want +got):\n%s", diff)
 	}
 
-	if begun, err := HasRemovalBegun(w); !begun || err != nil {
-		t.Errorf("the agent has reported the stop before the reclaim, but the removal does not count as begun, error %v", err)
-	}
+	expectBegun(t, w, true) // the reclaim follows the report of the stop
 	if r := next(t, w); r.Step != AwaitReclaim {
 		t.Errorf("a status of an older generation says nothing, but step is %s (%s)", r.Step, r.Why)
 	}
@@ -199,6 +195,13 @@ func TestRemoval(t *testing.T) {
 	w.DeletionTimestamp = &now
 	if r := next(t, w); r.Step != AwaitDelete {
 		t.Errorf("step is %s (%s), want %s", r.Step, r.Why, AwaitDelete)
+	}
+}
+
+func expectBegun(t *testing.T, w *workv1.ManifestWork, want bool) {
+	t.Helper()
+	if begun, err := HasRemovalBegun(w); begun != want || err != nil {
+		t.Errorf("the removal has begun: %t, want %t; error %v", begun, want, err)
 	}
 }
 

@@ -189,54 +189,39 @@ func TestCacheShares(t *testing.T) {
 // TestQueuedInputsAreBounded holds that a tenant who changes specs faster than the manager renders does not fill the memory, and that renderings of
 // one spec for many clusters, and of other namespaces, still wait in the queue.
 func TestQueuedInputsAreBounded(t *testing.T) {
-	b := newBundles(0)
-	unlock := make(chan struct{})
-	start := func(namespace string, content, cluster byte) *entry {
-		return b.startRendering(namespace, key{content: [32]byte{content}, cluster: [32]byte{cluster}}, func(context.Context, func()) (*Bundle, error) {
-			<-unlock
-			return &Bundle{}, nil
-		})
-	}
-	var waiting []*entry
-	for content := range byte(maxQueuedInputs + maxRendersOfNamespace) {
-		waiting = append(waiting, start("team", content, 0))
-		waitUntilQueued(t, b, "team", max(int(content)+1-maxRendersOfNamespace, 0))
-	}
-	if refused := start("team", 200, 0); !refused.isSettled() || !IsPending(refused.err) {
-		t.Errorf("another spec waits: %v", refused.err)
-	}
-	for cluster := range byte(100) {
-		waiting = append(waiting, start("team", maxQueuedInputs, cluster+1))
-	}
-	waiting = append(waiting, start("other", 200, 0))
-	for _, e := range waiting {
-		if e.isSettled() {
-			t.Fatalf("a rendering is refused: %v", e.err)
+	synctest.Test(t, func(t *testing.T) {
+		b, unlock := newBundles(0), make(chan struct{})
+		start := func(namespace string, content, cluster byte) *entry {
+			e := b.startRendering(namespace, key{content: [32]byte{content}, cluster: [32]byte{cluster}}, func(context.Context, func()) (*Bundle, error) {
+				<-unlock
+				return &Bundle{}, nil
+			})
+			synctest.Wait() // the rendering begins, or waits for its turn
+			return e
 		}
-	}
-	close(unlock)
-	for _, e := range waiting {
-		if _, err := e.awaitBundle(t.Context()); err != nil {
-			t.Error(err)
+		var waiting []*entry
+		for content := range byte(maxQueuedInputs + maxRendersOfNamespace) {
+			waiting = append(waiting, start("team", content, 0))
 		}
-	}
-	if _, err := start("team", 200, 0).awaitBundle(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// waitUntilQueued waits until so many inputs of the namespace wait for their turn: a task leaves the queue in a goroutine of its own.
-func waitUntilQueued(t *testing.T, b *bundles, namespace string, inputs int) {
-	t.Helper()
-	for t.Context().Err() == nil {
-		b.mu.Lock()
-		queued := len(b.shares[namespace].queued)
-		b.mu.Unlock()
-		if queued == inputs {
-			return
+		if refused := start("team", 200, 0); !refused.isSettled() || !IsPending(refused.err) {
+			t.Errorf("another spec waits: %v", refused.err)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		for cluster := range byte(100) {
+			waiting = append(waiting, start("team", maxQueuedInputs, cluster+1))
+		}
+		waiting = append(waiting, start("other", 200, 0))
+		for _, e := range waiting {
+			if e.isSettled() {
+				t.Fatalf("a rendering is refused: %v", e.err)
+			}
+		}
+		close(unlock)
+		for _, e := range append(waiting, start("team", 200, 0)) {
+			if _, err := e.awaitBundle(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // Workers do not wait for what takes long, and get the bundle when they ask again.

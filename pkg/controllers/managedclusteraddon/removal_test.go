@@ -3,10 +3,12 @@
 package managedclusteraddon
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -254,6 +256,22 @@ func TestReconcileRemoval(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestRemovalNamesTheWayOut holds what the add-on of an unavailable cluster says about the agent.
+func TestRemovalNamesTheWayOut(t *testing.T) {
+	for text, h := range map[string]*fakeHub{
+		"is not connected, and continues when the cluster returns": newHub().allowed().unreachable(),
+		"may be connected and continue":                            newHub().allowed().detaching().lostAfterDetachment(),
+	} {
+		if err := h.with(payload(), foundationWork()).reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+		c := apimeta.FindStatusCondition(h.stored.Status.Conditions, api.RemovalHeld)
+		if c == nil || !strings.Contains(c.Message, text) || !strings.Contains(c.Message, api.ForceOrphanAnnotation) {
+			t.Errorf("the condition is %+v, want %q and the annotation", c, text)
+		}
 	}
 }
 

@@ -209,13 +209,13 @@ func (r *Reconciler) reportRemoval(ctx context.Context, s *scope) error {
 	c := metav1.Condition{
 		Type: api.RemovalHeld, Status: metav1.ConditionFalse, Reason: api.ReasonRemovalAllowed, Message: "the installation is being removed",
 	}
-	switch {
-	case s.isClusterAvailable():
-	case s.isClusterDetaching() && !s.isAgentLost():
-		c.Message += fmt.Sprintf("; OCM accepts no Lease of cluster %q any more, which says nothing about its work agent", s.namespace)
-	default:
-		c.Message += fmt.Sprintf("; the work agent of cluster %q is not connected, and continues when the cluster returns; if the cluster never returns, set annotation %s of ManagedClusterAddOn \"%s/%s\" to \"true\"",
-			s.namespace, api.ForceOrphanAnnotation, s.namespace, s.addon.Name)
+	if !s.isClusterAvailable() {
+		agent := fmt.Sprintf("the work agent of cluster %q is not connected, and continues when the cluster returns", s.namespace)
+		if s.isClusterDetaching() && !s.isAgentLost() {
+			agent = fmt.Sprintf("OCM reports each cluster as unavailable some minutes after its detachment, so that the work agent of cluster %q may be connected and continue", s.namespace)
+		}
+		c.Message += fmt.Sprintf("; %s; if the cluster never returns, set annotation %s of ManagedClusterAddOn \"%s/%s\" to \"true\"",
+			agent, api.ForceOrphanAnnotation, s.namespace, s.addon.Name)
 	}
 	if len(s.payloads) == 0 && s.foundation != nil && s.foundation.DeletionTimestamp == nil && s.awaitsAgentApply() {
 		_, why := manifestwork.Applied(s.foundation)
